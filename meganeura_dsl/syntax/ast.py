@@ -316,6 +316,14 @@ class Minimize(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Project(Node):
+    """`project critic = e`: the tensors of a layer become this after their move."""
+
+    path: Path
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Metric(Node):
     """`metric accuracy = e`"""
 
@@ -358,11 +366,12 @@ Statement = (
     | Layer
     | Update
     | Minimize
+    | Project
     | Metric
     | Show
     | Run
 )
-TrainStatement = Minimize | Metric | Show | Run
+TrainStatement = Minimize | Project | Metric | Show | Run
 """A statement that only a `train` block may contain."""
 
 

@@ -44,6 +44,7 @@ from meganeura_dsl.transforms.optimizers.update import (
     STEP,
     Update,
     as_f32,
+    average_of,
     number,
     scaled,
 )
@@ -140,7 +141,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     Every part of a step declares the same parameters and states. Those that move nothing have no
     input `learning_rate`, and `UPDATE` has the gradients as inputs, `gradient.PATH`, and nothing of
     the forward graph. An update cannot be parted from its gradients where something that follows
-    it in the program reads what it moved.
+    it in the program reads what it moved, as `project` does.
     """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
@@ -160,6 +161,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     )
     updates: dict[str, Value] = {}
     slopes: dict[str, Value] = {}
+    moves: dict[str, _Move] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective, forward.outputs[LOSS])
         parameters = {
@@ -172,9 +174,13 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         counter = f"{STEP}.{objective.number}" if counts else STEP
         joined = JoinedGradients.of(forward, copy.of(loss), copy.of, copy.leaves, copy.build)
         minimized = copy.of(loss) if joined is None else joined
-        slopes |= _move(copy.build, minimized, parameters, settings, gate, counter, updates)
+        found = _move(copy.build, minimized, parameters, settings, gate, counter, updates)
+        slopes |= found
+        moves |= dict.fromkeys(found, _Move(counter, gate.verdict))
         copy.go_on(objective, updates)
     outputs, states = copy.results(forward)
+    _project(copy, moves, states, settings, gate, updates)
+    _average(copy, moves, settings, gate, updates)
     sums = [name for name in states if name.startswith(EARLIER)]
     for name in sums:
         updates[name] = next_sum(copy.build, states.pop(name), moves=settings.part.moves)
@@ -263,14 +269,58 @@ def _move(
             dtype = parameter.type.dtype
             stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
             moved[name] = update.when_due(stored, parameter)
-            if settings.ema is not None:
-                average = update.state(AVERAGE, new.type)
-                way = update.op(Sub(), as_f32(build, moved[name]), average)
-                update.store(
-                    average, update.op(Add(), average, update.times(1 - settings.ema, way))
-                )
     updates |= gate.admitted(moved, parameters)
     return own_gradients
+
+
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """The state that counts the moves of a parameter, and the verdict of its gate."""
+
+    counter: str
+    finite: Value | None
+
+
+def _project(
+    copy: "_Copy",
+    moves: Mapping[str, _Move],
+    states: dict[str, Value],
+    settings: TrainingSettings,
+    gate: Gate,
+    updates: dict[str, Value],
+) -> None:
+    """Gives parameters that moved what `project` makes of them; takes these out of `states`."""
+    for name, old in copy.leaves.items():
+        if trained(old) is None or name not in states:
+            continue
+        projected = states.pop(name)
+        if name not in updates:
+            continue  # the settings freeze it, or this part of the step moves nothing
+        update = Update(copy.build, name, {}, settings.interval_of(name), moves[name].counter)
+        with copy.build.at(projected.origin):
+            due = update.when_due(projected, old)
+            updates[name] = gate.kept(moves[name].finite, due, old)
+
+
+def _average(
+    copy: "_Copy",
+    moves: Mapping[str, _Move],
+    settings: TrainingSettings,
+    gate: Gate,
+    updates: dict[str, Value],
+) -> None:
+    """Lets the exponential moving averages of what moved follow it."""
+    if settings.ema is None or not settings.part.moves:
+        return
+    for name, move in moves.items():
+        build, parameter = copy.build, copy.leaves[name]
+        with build.at(parameter.origin):
+            new = as_f32(build, updates[name])
+            update = Update(build, name, {}, settings.interval_of(name), move.counter)
+            average = update.state(AVERAGE, new.type)
+            way = update.times(1 - settings.ema, update.op(Sub(), new, average))
+            followed = update.when_due(update.op(Add(), average, way), average)
+            updates[average_of(name)] = gate.kept(move.finite, followed, average)
 
 
 def _require_type(new: object, p: Value) -> None:

@@ -79,6 +79,15 @@ class Gate:
             for name, value in new.items()
         }
 
+    @property
+    def verdict(self) -> Value | None:
+        """A bool scalar, true if the gradients decided last are finite; None if none were decided."""
+        return self._finite[-1] if self._finite else None
+
+    def kept(self, finite: Value | None, new: Value, old: Value) -> Value:
+        """The new value where this verdict is true, and the old one elsewhere."""
+        return new if finite is None else self._chosen(finite, new, old)
+
     def states(
         self, finite: Value, new: Mapping[str, Value], old: Mapping[str, Value]
     ) -> dict[str, Value]:

@@ -1,4 +1,7 @@
-"""Five steps of a GAN with batch norms against PyTorch's loop of two optimizers and schedules."""
+"""Five steps of a GAN against PyTorch's loop of two optimizers and schedules.
+
+It has batch norms, and the weights of its critic are clipped after each of their moves.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +35,8 @@ from meganeura_runtime.backends.registry import choose_device
 
 pytestmark = pytest.mark.parity
 
-TEXT = """\
+LIMIT = 0.25
+TEXT = f"""\
 block Generator(hidden)(z: [n, 4]) -> [n, 6]
     where n >= 2:
   return z |> fc1: linear(hidden, bias=false) |> norm: batch_norm |> relu |> fc2: linear(6) |> tanh
@@ -49,6 +53,7 @@ train gan(real: [batch, 6], noise: [batch, 4])
   fake = noise |> g
   d_loss = mean(softplus(-(real |> d))) + mean(softplus(stop_gradient(fake) |> d))
   minimize d_loss over d
+  project d = minimum(maximum(d, -{LIMIT}), {LIMIT})
   g_loss = mean(softplus(-(fake |> d)))
   minimize g_loss over g
   metric d_loss = d_loss
@@ -132,6 +137,8 @@ def theirs() -> Trained:
         d_loss.backward()
         nn.utils.clip_grad_norm_(d.parameters(), CLIP)
         optimizers["d"].step()
+        for weight in d.parameters():
+            weight.data.clamp_(-LIMIT, LIMIT)
         g_loss = softplus(-d(fake)).mean()
         optimizers["g"].zero_grad()
         g_loss.backward()

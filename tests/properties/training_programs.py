@@ -6,6 +6,8 @@ slope in what it moves is that of its loss.
 
 from random import Random
 
+PROJECTED = 0.5
+"""What `project` multiplies a layer by."""
 SMOOTH = ("tanh", "sin", "sigmoid", "softplus", "cos")
 NETS = """\
 block Deep(hidden, act=tanh)(x: [n, 3]) -> [n, 3]:
@@ -60,6 +62,8 @@ def training_program(random: Random) -> str:
         over = f"{name}, shift" if both else name
         lines.append(f"minimize {loss} over {over}")
         before.append(loss)
+        if random.random() < 0.3:
+            lines.append(f"project {name} = {PROJECTED} * {name}")
         if random.random() < 0.3:
             lines.append(f"u = u |> {name}")
         if random.random() < 0.3:

@@ -72,7 +72,7 @@ def run_statement(
             declare_layer(statement, frame)
         case ast.Update():
             set_update(statement, frame)
-        case ast.Minimize() | ast.Metric() | ast.Show() | ast.Run():
+        case ast.Minimize() | ast.Project() | ast.Metric() | ast.Show() | ast.Run():
             raise refuse_train_statement(statement, frame)
     return None
 

@@ -1,15 +1,17 @@
-"""Statements of `train` blocks: `minimize`, `metric` and `show`."""
+"""Statements of `train` blocks: `minimize`, `project`, `metric` and `show`."""
 
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, run_statement
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
+from meganeura_dsl.elaborate.declarations.projections import project
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.objective_problems import (
     MovedTwice,
     NothingOver,
     NothingReached,
+    NotMoved,
 )
 from meganeura_dsl.elaborate.problems.training_problems import (
     LossNotScalar,
@@ -45,6 +47,9 @@ def run_train_statement(
     match statement:
         case ast.Minimize():
             _minimize(statement, frame)
+        case ast.Project(path=path):
+            text = path_text(path, frame)
+            project(statement, text, _below(text, path, frame, "project"), frame)
         case ast.Metric(name=name, value=node):
             if name.text in frame.state.train.outputs or name.text == LOSS:
                 raise ProblemError(
@@ -119,7 +124,9 @@ def _moves(
         over = zip(paths, statement.over, strict=True)
         moves = frozenset[str]().union(*(_below(path, node, frame) for path, node in over))
     for name in state.body.parameters:
-        mover = state.mover(name)
+        mover, above = state.mover(name), state.train.unprojected.get(name)
+        if name in moves and above is not None:
+            raise ProblemError(NotMoved(above, name, (frame.location(statement.span),)))
         if name in moves and name in state.body.averaged:
             location = frame.location(statement.span)
             raise ProblemError(MovedTwice(location, name, state.body.averaged[name]))
@@ -151,8 +158,8 @@ def _only(reached_by: frozenset[str], moved: frozenset[str], frame: Frame) -> tu
     return tuple(models.get(path, path) for path in paths if path not in taken)
 
 
-def _below(path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
-    """The trained parameters of a layer, of a model, or the one of this path."""
+def _below(path: str, node: ast.Path, frame: Frame, word: str = "over") -> frozenset[str]:
+    """The trained parameters of a layer, of a model, or the one of this path, behind a word."""
     state = frame.state
     trained = [info.name for info in state.body.parameters.values() if info.kind == "param"]
     found = [name for name in trained if name == path or name.startswith(f"{path}.")]
@@ -161,9 +168,11 @@ def _below(path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
         if declared is not None and isinstance(declared[1], ast.Model):
             own = state.body.weights.get(declared[1], [])
             found = [name for name in trained if name in own]
+            if not found and word == "project":
+                raise ProblemError(NotMoved(frame.location(node.span), path, ()))
     if not found:
         known = tuple(dict.fromkeys(name.partition(".")[0] for name in trained))
-        raise ProblemError(NothingOver(frame.location(node.span), path, known))
+        raise ProblemError(NothingOver(frame.location(node.span), path, known, word))
     return frozenset(found)
 
 

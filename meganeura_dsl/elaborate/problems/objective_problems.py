@@ -6,15 +6,17 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 
 
 class NothingOver(LocatedProblem, code="E0506", topic="training"):
-    """An objective is minimized over a path that no parameter is below."""
+    """An objective is minimized over a path that no parameter is below, or one is projected."""
 
     path: str
     known: tuple[str, ...]
     """The labels and names that parameters are below."""
+    word: str = "over"
+    """What stands before the path."""
 
     def report(self) -> Report:
         below = f"the weights are below {quoted(self.known, 'and')}" if self.known else ""
-        return self.words(f"`over {self.path}` reaches no parameter", below)
+        return self.words(f"`{self.word} {self.path}` reaches no parameter", below)
 
 
 class MovedTwice(LocatedProblem, code="E0508", topic="training"):
@@ -36,6 +38,22 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
             f"moves `{self.parameter}`",
             remarks=(Remark("the first", self.first.span.text, self.first.span),),
             cure=Help(f"say which {which} moves", code),
+        )
+
+
+class NotMoved(LocatedProblem, code="E0594", topic="training"):
+    """Weights are projected before the objective that moves them."""
+
+    path: str
+    later: tuple[Location, ...]
+    """The objective below that moves them, if one does."""
+
+    def report(self) -> Report:
+        return self.words(
+            f"nothing above has moved `{self.path}`",
+            "this is what weights become after their move",
+            remarks=tuple(Remark("moved by", each.span.text, each.span) for each in self.later),
+            cure=Help("write it below the objective that moves them"),
         )
 
 

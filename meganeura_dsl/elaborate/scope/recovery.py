@@ -151,7 +151,7 @@ def _names(node: ast.Node) -> Iterator[str]:
             case ast.Call(callee=callee):
                 yield callee
                 yield callee.partition(".")[0]
-            case ast.Update(path=path):
+            case ast.Update(path=path) | ast.Project(path=path):
                 yield ".".join(words_of(path))
             case _:
                 pass

@@ -328,7 +328,9 @@ class ElaborationState:
         mover = self.mover(name)
         if given:
             value = given
-        elif mover is not None and isinstance(value.op, Parameter):
+        elif (
+            mover is not None and name not in self.body.updates and isinstance(value.op, Parameter)
+        ):
             value = self.build.add(Moved.by(mover.number, value.op))
         if self.context.frozen and self.body.parameters[name].kind == "param":
             return self.build.add(StopGradient(), value)

@@ -41,6 +41,8 @@ class Train:
     """The loss, metrics and tensors to show, by name."""
     objectives: list[ElaboratedObjective] = field(default_factory=list["ElaboratedObjective"])
     """The objectives, in order."""
+    unprojected: dict[str, Location] = field(default_factory=dict[str, "Location"])
+    """The parameters below the path of a `project` that stood above their objective."""
     shown: set[str] = field(default_factory=set[str])
     """The names of what is shown."""
     counter: str | None = None

@@ -186,7 +186,7 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             _declare(phrase, node)
         case ast.Layer():
             _layer(phrase, node)
-        case ast.Update():
+        case ast.Update() | ast.Project():
             _update(phrase, node)
         case ast.Minimize():
             _minimize(phrase, node)
@@ -212,10 +212,10 @@ def _part(phrase: Phrase, node: ast.Part) -> None:
     _equals(phrase, node.value)
 
 
-def _update(phrase: Phrase, node: ast.Update) -> None:
-    phrase.write("update ")
+def _update(phrase: Phrase, node: ast.Update | ast.Project) -> None:
+    phrase.write("update " if isinstance(node, ast.Update) else "project ")
     phrase.path(node.path)
-    if node.entries:
+    if isinstance(node, ast.Update) and node.entries:
         phrase.bracketed("[]", node.entries, phrase.entry)
     _equals(phrase, node.value)
 

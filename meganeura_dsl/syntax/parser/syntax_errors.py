@@ -28,8 +28,8 @@ Rule = Callable[[Failure], Problem | None]
 
 _DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
 _STATEMENTS = (
-    "cache", "for", "frozen", "if", "layer", "metric", "minimize", "param", "return", "run", "scan",
-    "show", "state", "update",
+    "cache", "for", "frozen", "if", "layer", "metric", "minimize", "param", "project", "return",
+    "run", "scan", "show", "state", "update",
 )  # fmt: skip
 _OPENERS = ("block", "train", "if", "else", "for", "run", "scan")
 _OPERATORS = (

@@ -47,7 +47,7 @@ def _block(
     body: tuple[ast.Statement, ...],
 ) -> ast.Block:
     _refuse_repetition([*parameters, *inputs])
-    _refuse_outsiders(body, (ast.Minimize, ast.Metric, ast.Show, ast.Run), "block")
+    _refuse_outsiders(body, (ast.Minimize, ast.Project, ast.Metric, ast.Show, ast.Run), "block")
     return ast.Block(span, name, parameters, inputs, results, where or (), body)
 
 
@@ -418,6 +418,7 @@ ACTIONS: dict[str, Action] = {
     "entries": _sequence,
     "minimize": _minimize,
     "over": _sequence,
+    "project": ast.Project,
     "metric": ast.Metric,
     "show": ast.Show,
     "run": _with_list(ast.Run, 0),

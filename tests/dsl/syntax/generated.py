@@ -164,6 +164,7 @@ IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
 IN_TRAIN = st.one_of(
     ANYWHERE,
     made(ast.Minimize, EXPRESSIONS, several(PATHS)),
+    made(ast.Project, PATHS, EXPRESSIONS),
     made(ast.Metric, NAMES, EXPRESSIONS),
     made(ast.Show, NAMES, EXPRESSIONS),
     made(ast.Run, SETTINGS),

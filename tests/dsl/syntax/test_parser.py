@@ -262,8 +262,8 @@ def test_line_breaks_of_other_systems(name: str) -> None:
 # --- words that are keywords only in their place -------------------------------------------------
 
 SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "layer", "maps",
-        "metric", "minimize", "model", "param", "run", "show", "state", "train", "update",
-        "where")  # fmt: skip
+        "metric", "minimize", "model", "param", "project", "run", "show", "state", "train",
+        "update", "where")  # fmt: skip
 
 
 SOFT_PROGRAM = """\
@@ -424,7 +424,7 @@ def again(node: ast.Node) -> str:
             return f"def f() = x[{text}]"
         case ast.Setting():
             return f"train t(x: [n]):\n  run:\n    {text}"
-        case ast.Minimize() | ast.Metric() | ast.Show() | ast.Run():
+        case ast.Minimize() | ast.Project() | ast.Metric() | ast.Show() | ast.Run():
             return f"train t(x: [n]):\n{indentation}{text}"
         case ast.Bind() | ast.Part() | ast.If() | ast.For() | ast.Scan() | ast.Layer():
             return f"block B()(x: [n]):\n{indentation or ' '}{text}"

@@ -290,3 +290,76 @@ def test_a_step_has_no_leaf_but_those_of_the_program() -> None:
 
 def _leaves(graph: Graph) -> Sequence[str]:
     return sorted(value.op.name for value in graph.values if isinstance(value.op, Leaf))
+
+
+def bounded(x: float) -> float:
+    """What `PROJECT` makes of a parameter."""
+    return min(x, 2.0)
+
+
+PROJECT = "project a = minimum(a, 2)"
+
+
+def test_a_parameter_is_projected_after_its_move() -> None:
+    found = step(f"minimize a * x\n{PROJECT}\nmetric new = a")
+    assert found["a"] == found["new"] == bounded(A - RATE * X)
+    found = step(f"minimize a * x over a\n{PROJECT}\nminimize a * b over b")
+    assert found["b"] == B - RATE * bounded(A - RATE * X)
+
+
+def test_projections_follow_one_another() -> None:
+    found = step(f"minimize a * x\n{PROJECT}\nproject a = 10 * a\nproject a = a + b")
+    assert found["a"] == 10 * bounded(A - RATE * X) + B
+
+
+def test_a_projection_reads_what_other_objectives_moved_and_is_a_constant() -> None:
+    body = "minimize a * x over a\nminimize b * x over b\nproject a = a + b\nproject b = a + b"
+    found = step(body)
+    a, b = A - RATE * X, B - RATE * X
+    assert (found["a"], found["b"]) == (a + b, a + 2 * b)
+    body = "minimize a * x over a\nproject a = a * b\nminimize a * b over b"
+    assert step(body)["b"] == B - RATE * (A - RATE * X) * B
+
+
+def test_what_does_not_move_is_not_projected() -> None:
+    body = "minimize a * x + b * x\nproject a = a / 2"
+    frozen = TrainingSettings(Sgd(RATE), groups=(("a", None),))
+    assert "a" not in step(body, frozen)
+    found = after_steps(forward(body), TrainingSettings(Sgd(RATE), every=(("a", 3),)), 6)
+    moved = (A - RATE * X) / 2
+    wanted = [A, A, moved, moved, moved, (moved - RATE * X) / 2]
+    assert [each["a"] for each in found] == pytest.approx(wanted)
+
+
+def test_what_is_not_finite_projects_nothing() -> None:
+    settings = TrainingSettings(Sgd(RATE), skip_not_finite=True)
+    body = "minimize (a - 3) ** 0.5 over a\nproject a = a / 2\nminimize b * x over b"
+    found = step(body, settings)
+    assert (found["update.skipped"], found["a"], found["b"]) == (1, A, B - RATE * X)
+
+
+def test_gradients_that_are_added_up_project_nothing() -> None:
+    body = "minimize a * x\nproject a = a / 2"
+    added = training_step(
+        forward(body), TrainingSettings(Sgd(RATE), accumulate=2, part=StepPart.SUM)
+    )
+    assert "a" not in taken(added)
+    last = taken(training_step(forward(body), TrainingSettings(Sgd(RATE), accumulate=2)))
+    assert last["a"] == (A - RATE * X / 2) / 2
+
+
+def test_an_average_is_that_of_what_was_projected() -> None:
+    settings = TrainingSettings(Sgd(RATE), ema=0.75)
+    found = step(f"minimize a * x\n{PROJECT}", settings, **{"optimizer.a.average": A})
+    assert found["optimizer.a.average"] == pytest.approx(A + 0.25 * (bounded(A - RATE * X) - A))
+
+
+def test_a_projection_is_not_parted_from_its_move() -> None:
+    settings = TrainingSettings(Sgd(RATE), part=StepPart.GRADIENTS)
+    with pytest.raises(TrainingError, match="reads the weights that it moved"):
+        training_step(forward(f"minimize a * x\n{PROJECT}"), settings)
+
+
+def test_in_evaluation_nothing_is_projected() -> None:
+    graph = forward(f"minimize a * x\n{PROJECT}\nmetric new = a", training=False)
+    assert taken(graph) == {"loss": A * X, "new": A}

@@ -182,7 +182,7 @@ def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> ElabV
         raise ProblemError(
             WrongKind(frame.location(node.span), "a parameter's path", node.span.text)
         )
-    value = _parameter(relative, frame)
+    value = frame.names.get(relative) or _parameter(relative, frame)
     if value is not None:
         return value
     prefix = f"{frame.path}." if frame.path else ""
@@ -214,9 +214,7 @@ def _foreign(dotted: str, frame: Frame) -> Answer | None:
 
 def evaluate_spliced(node: ast.Spliced, frame: Frame) -> ElabValue:
     """A parameter or state that this block declares, or one of a layer, by its name."""
-    relative = _dotted(node, frame)
-    known = None if relative is None else frame.names.get(relative)
-    return evaluate_attribute(node, frame) if known is None else known
+    return evaluate_attribute(node, frame)
 
 
 def _dotted(node: ast.Expression, frame: Frame) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer, UnlikeLayers
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
@@ -40,7 +41,7 @@ def copied(
             raise ProblemError(
                 UnappliedLayer(location, location.span.text.rpartition("=")[2].strip())
             )
-        for name, other in _pairs(path, source, known, location):
+        for name, other in pairs(path, source, known, location):
             of = built[other]
             built[name] = known[name]._replace(
                 initializer=of.initializer, begins_as=of.begins_as or other
@@ -48,7 +49,7 @@ def copied(
     return tuple(built.values())
 
 
-def _pairs(
+def pairs(
     path: str, source: str, known: Mapping[str, ParameterInfo], location: Location
 ) -> list[tuple[str, str]]:
     """The names below two paths, which must be those of tensors of the same types."""
@@ -96,17 +97,11 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
     assert path is not None
     if path in state.body.unapplied_layers:
         raise ProblemError(UnappliedLayer(location, relative))
-    names = {
-        node.text: source_path(ast.Path(node.span, (node.text,)), node.text, frame)
-        for node in walk(statement.value)
-        if isinstance(node, ast.Name) and _is_layer(node.text, frame)
-    }
+    names = layers_named(statement.value, frame)
     for name, each in names.items():
         if not _below(each, state.body.parameters):
             raise ProblemError(UnappliedLayer(location, name))
-    rows = {
-        name: dict(_pairs(path, names[name], state.body.parameters, location)) for name in names
-    }
+    rows = {name: dict(pairs(path, names[name], state.body.parameters, location)) for name in names}
     for name in _below(path, state.body.parameters).values():
         info = state.body.parameters[name]
         if not info.type.dtype.is_float:
@@ -117,28 +112,41 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
         if name in state.body.updates:
             cure = "is updated by the layer itself: apply it with `training=false`"
             raise frame.refuse(statement.span, f"`{name}`", cure)
-        value = _evaluated(statement, frame, {key: rows[key][name] for key in rows})
+        of = {key: rows[key][name] for key in rows}
+        value = evaluated_with(statement.span, statement.value, frame, of)
         require_fit(frame, statement.value.span, f"update {name}", info.type, value)
         if state.context.training:
             state.body.updates[name] = value
             state.body.averaged[name] = location
 
 
-def _evaluated(statement: ast.Update, frame: Frame, of: Mapping[str, str]) -> Tensor:
+def layers_named(value: ast.Expression, frame: Frame) -> dict[str, str]:
+    """Returns the full paths of the layers and models whose names stand in a value by themselves."""
+    nodes = list(walk(value))
+    paths = (ast.Attribute, ast.Spliced)
+    inner = {id(each) for node in nodes if isinstance(node, paths) for each in walk(node.base)}
+    return {
+        node.text: source_path(ast.Path(node.span, (node.text,)), node.text, frame)
+        for node in nodes
+        if isinstance(node, ast.Name) and id(node) not in inner and is_layer(node.text, frame)
+    }
+
+
+def evaluated_with(span: Span, node: ast.Expression, frame: Frame, of: Mapping[str, str]) -> Tensor:
     """The value of an update where names of layers stand for tensors of theirs."""
     state, before = frame.state, dict(frame.names)
     try:
         with state.within(frozen=True):
             frame.names.update((name, state.current(full)) for name, full in of.items())
-            value = evaluate_tensor(statement.value, frame)
+            value = evaluate_tensor(node, frame)
     finally:
         frame.names = before
     wanted = {state.body.parameters[full].type.dtype for full in of.values()}
     dtype = next(iter(wanted), value.type.dtype)
-    return cast(frame, statement.span, value, dtype) if value.type.dtype.is_float else value
+    return cast(frame, span, value, dtype) if value.type.dtype.is_float else value
 
 
-def _is_layer(name: str, frame: Frame) -> bool:
+def is_layer(name: str, frame: Frame) -> bool:
     """True if a name in an update of a layer is that of a layer or a model."""
     if name in frame.layers:
         return True

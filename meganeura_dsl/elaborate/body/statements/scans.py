@@ -246,7 +246,14 @@ def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
     """Refuse statements that stand in no round."""
     for node in walk(statement):
         match node:
-            case ast.Return() | ast.Minimize() | ast.Metric() | ast.Show() | ast.Run():
+            case (
+                ast.Return()
+                | ast.Minimize()
+                | ast.Project()
+                | ast.Metric()
+                | ast.Show()
+                | ast.Run()
+            ):
                 word = type(node).__name__.lower()
                 raise frame.refuse(node.span, f"`{word}`", "does not stand in a `scan`")
             case _:

@@ -125,7 +125,7 @@ def _statement(writer: BlockWriter, statement: ast.Statement) -> bool:
             _update(writer, statement)
         case ast.If():
             raise AssertionError("a choice is written by `run`")
-        case ast.Minimize() | ast.Metric() | ast.Show() | ast.Run():
+        case ast.Minimize() | ast.Project() | ast.Metric() | ast.Show() | ast.Run():
             raise refuse(statement, "it is part of a training")
         case _:
             assert_never(statement)
