@@ -4,7 +4,7 @@ Gradients, clipping and the optimizer's update are ops like all others, so that 
 optimized, planned and run as one graph. The moments are parameters of kind `state`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -141,7 +141,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     Every part of a step declares the same parameters and states. Those that move nothing have no
     input `learning_rate`, and `UPDATE` has the gradients as inputs, `gradient.PATH`, and nothing of
     the forward graph. An update cannot be parted from its gradients where something that follows
-    it in the program reads what it moved, as `project` does.
+    it, such as `project`, reads what it moved.
     """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
@@ -179,7 +179,8 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         moves |= dict.fromkeys(found, _Move(counter, gate.verdict))
         copy.go_on(objective, updates)
     outputs, states = copy.results(forward)
-    _project(copy, moves, states, settings, gate, updates)
+    names = [name for each in objectives(forward) for name in each.moves if name in states]
+    _project(names, copy, moves, states, settings, gate, updates)
     _average(copy, moves, settings, gate, updates)
     sums = [name for name in states if name.startswith(EARLIER)]
     for name in sums:
@@ -282,6 +283,7 @@ class _Move:
 
 
 def _project(
+    names: Iterable[str],
     copy: "_Copy",
     moves: Mapping[str, _Move],
     states: dict[str, Value],
@@ -289,11 +291,9 @@ def _project(
     gate: Gate,
     updates: dict[str, Value],
 ) -> None:
-    """Gives parameters that moved what `project` makes of them; takes these out of `states`."""
-    for name, old in copy.leaves.items():
-        if trained(old) is None or name not in states:
-            continue
-        projected = states.pop(name)
+    """Moves what `project` makes of these parameters, where they moved, from states to updates."""
+    for name in names:
+        old, projected = copy.leaves[name], states.pop(name)
         if name not in updates:
             continue  # the settings freeze it, or this part of the step moves nothing
         update = Update(copy.build, name, {}, settings.interval_of(name), moves[name].counter)

@@ -81,7 +81,7 @@ class Gate:
 
     @property
     def verdict(self) -> Value | None:
-        """A bool scalar, true if the gradients decided last are finite; None if none were decided."""
+        """A bool scalar: the gradients decided last are finite; None if none were."""
         return self._finite[-1] if self._finite else None
 
     def kept(self, finite: Value | None, new: Value, old: Value) -> Value:

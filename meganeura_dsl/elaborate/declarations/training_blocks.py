@@ -154,7 +154,8 @@ def _state(
 def _objectives(state: ElaborationState) -> dict[str, Tensor]:
     """The outputs that say what moves what, where it is not one loss that moves everything."""
     first, *others = state.train.objectives
-    if not state.context.training or not (others or first.is_limited):
+    projects = any(name in state.body.updates for name in first.moves)
+    if not state.context.training or not (others or first.is_limited or projects):
         return {}
     names = [info.name for info in state.body.parameters.values()]
     return {

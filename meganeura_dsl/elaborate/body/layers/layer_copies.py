@@ -121,7 +121,7 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
 
 
 def layers_named(value: ast.Expression, frame: Frame) -> dict[str, str]:
-    """Returns the full paths of the layers and models whose names stand in a value by themselves."""
+    """Returns the full paths of the layers and models that a value names by themselves."""
     nodes = list(walk(value))
     paths = (ast.Attribute, ast.Spliced)
     inner = {id(each) for node in nodes if isinstance(node, paths) for each in walk(node.base)}
