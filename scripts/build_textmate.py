@@ -25,7 +25,7 @@ OPENING = ("from", "expect")
 """The first word of a declaration that gives no name."""
 LOOPS = ("scan",)
 """With `for`, the words of loops."""
-STATEMENTS = ("param", "frozen", "state", "cache", "layer", "update")
+STATEMENTS = ("param", "frozen", "state", "cache", "layer", "update", "project")
 """The first word of a statement, where a name follows."""
 VALUES = ("minimize",)
 """The first word of a statement, where a value follows."""

@@ -7,7 +7,7 @@ slope in what it moves is that of its loss.
 from random import Random
 
 PROJECTED = 0.5
-"""What `project` multiplies a layer by."""
+"""The factor of every `project`."""
 SMOOTH = ("tanh", "sin", "sigmoid", "softplus", "cos")
 NETS = """\
 block Deep(hidden, act=tanh)(x: [n, 3]) -> [n, 3]:

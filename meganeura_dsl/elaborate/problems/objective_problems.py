@@ -12,7 +12,7 @@ class NothingOver(LocatedProblem, code="E0506", topic="training"):
     known: tuple[str, ...]
     """The labels and names that parameters are below."""
     word: str = "over"
-    """What stands before the path."""
+    """The word before the path."""
 
     def report(self) -> Report:
         below = f"the weights are below {quoted(self.known, 'and')}" if self.known else ""

@@ -293,7 +293,7 @@ def _leaves(graph: Graph) -> Sequence[str]:
 
 
 def bounded(x: float) -> float:
-    """What `PROJECT` makes of a parameter."""
+    """The value that `PROJECT` gives a parameter."""
     return min(x, 2.0)
 
 
