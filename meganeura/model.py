@@ -1,4 +1,4 @@
-"""A model in Python's hands: its weights, what it computes and writes, and its exports."""
+"""A model in Python: its weights, its results, and its exports."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack

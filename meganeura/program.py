@@ -1,4 +1,4 @@
-"""A program in Python's hands: its models, and its training."""
+"""A program in Python: its models, and its training."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

@@ -135,7 +135,7 @@ class Checker:
         """By the same keys, why models have no graph; each of their expectations is refused too."""
         self._undecided: list[tuple[Problem, ast.Block]] = []
         self._refused: set[ast.Block] = set()
-        """The blocks that do not hold, of which all that is wrong is told."""
+        """The blocks that do not hold, whose problems are all reported."""
         self._used: set[ast.Block] = set()
         """The blocks that a model, an expectation, a training or another block's proof ran."""
         self._failed = bool(self.module.unread)
@@ -423,7 +423,7 @@ class Checker:
         return True
 
     def _add_further(self, further: Iterable[Problem]) -> None:
-        """Keep what else is wrong with a declaration, where nothing is told so far."""
+        """Keep further problems of a declaration that has no report so far."""
         told = {(id(each.span.source), each.span.start) for each in self._labels()}
         for problem in further:
             label = problem.report().label
@@ -439,7 +439,7 @@ class Checker:
         yield from (each.label for each in self.sink.reports if each.label is not None)
 
     def _add(self, problem: Problem) -> None:
-        """Keep a problem unless its cause is told already, or one of its kind at its place."""
+        """Keep a problem unless its cause is reported already, or one of its kind at its place."""
         if isinstance(problem, UnreadName):
             return
         report = problem.report()

@@ -133,7 +133,7 @@ def _path(above: str, label: str) -> str:
 
 
 def _next_path(label: str, paths: Iterable[str], known: Container[str]) -> str | None:
-    """Returns the path of a layer that comes for the first time; in a loop, that of its round."""
+    """Returns the path of a layer that comes for the first time; in a loop, its iteration's."""
     label = re.sub(r"\[(\d+)\]", r"\1", label)
     if "[" not in label:
         return None if label in known else label

@@ -30,7 +30,7 @@ UNUSED = {UnusedValue.code, UnappliedLayer.code}
 
 
 def diagnostics(analysis: Analysis) -> list[Diagnostic]:
-    """All problems of a document, in the order in which the command line tells them."""
+    """All problems of a document, in the order of the command line."""
     return [diagnostic(report, analysis) for report in analysis.reports]
 
 

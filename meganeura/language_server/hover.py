@@ -16,7 +16,7 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import walk
 
 MOST_PARAMETERS = 8
-"""The rows of a list of parameters; of more, the number is told."""
+"""The most rows of a list of parameters; of the others, the number is shown."""
 
 
 def hover(analysis: Analysis, position: Position) -> Hover | None:

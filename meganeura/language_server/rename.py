@@ -14,7 +14,7 @@ from meganeura_dsl.diagnostics.report import Edit, Severity
 from meganeura_dsl.syntax.parser.compiled_grammar import RESERVED
 
 MOST_KEYS = 5
-"""The keys that are listed; of more, the number is told."""
+"""The most keys that are listed; of the others, the number is shown."""
 
 
 class RenameError(Exception):

@@ -46,7 +46,7 @@ def compatible_fixes(
 def next_fixes(reports: Iterable[Report], source: Source, *, unsafe: bool) -> tuple[Report, ...]:
     """Returns the next fixes to apply: all safe ones, or, if none and `unsafe`, one suggestion.
 
-    The program has to be checked again behind each round.
+    The program has to be checked again behind each iteration.
     """
     found = tuple(reports)
     chosen = compatible_fixes(found, source)

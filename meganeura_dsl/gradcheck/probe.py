@@ -154,7 +154,7 @@ def _movable(value: Value) -> Leaf | None:
 
 
 def _forward(graph: Graph) -> Graph:
-    """The loss, and the decisions that differences can see, in each round of a loop."""
+    """The loss, and the decisions that differences can see, in each iteration of a loop."""
     build, kept = continued(unroll_loops(graph))
     chosen = kink_values(build, _differentiated(kept.outputs[LOSS]))
     decisions = {f"{DECISION}{index}": each for index, each in enumerate(chosen)}

@@ -223,7 +223,7 @@ def _uses_of(graph: Graph) -> list[Use]:
 
 
 def _in_range(name: str, numbers: Sequence[int], uses: Sequence[Use]) -> list[int]:
-    """The numbers for which all of some indices are in range, where the input has no others."""
+    """The candidates for which every index that reads only this input is in range."""
     failing = list(uses)
     if numbers:
         known = {name: Range(min(numbers), max(numbers))}

@@ -77,7 +77,7 @@ def block_subject(module: LinkedModule, block: ast.Block) -> Subject:
 
 
 def _items(parameter: ast.Parameter) -> tuple[int, ...]:
-    """A list of whole numbers by default, whose length the kind leaves open; else nothing."""
+    """The whole numbers of a list's default, if its kind gives no length; else none."""
     match parameter.kind:
         case None | ast.NamedKind(name="list", length=None):
             is_open = True

@@ -81,7 +81,7 @@ class Op:
     def evaluate(self, *operands: Any, **_: Any) -> Array | tuple[Array, ...]:
         """The reference semantics in NumPy. The caller stores each result in the type inferred.
 
-        A leaf is given, and the rounds of a loop are run by who runs the graph.
+        A leaf is given, and the iterations of a loop are run by who runs the graph.
         """
         raise NotImplementedError
 

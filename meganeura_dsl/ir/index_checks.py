@@ -59,7 +59,7 @@ class Bound:
     shown: str = field(default="", compare=False)
     """The count as the program has it: `v = 50`."""
     location: str = field(default="", compare=False)
-    """The line of the program that picks something."""
+    """The line of the program with the index."""
 
     @property
     def least(self) -> int:

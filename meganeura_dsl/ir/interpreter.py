@@ -309,7 +309,7 @@ class Rounds:
         self._outputs = [*self._carries, *(f"{COLLECTED}{n}" for n in range(len(op.collected)))]
 
     def run(self, *operands: Array) -> list[Array]:
-        """The carries behind the last round, then what was collected."""
+        """The carries behind the last iteration, then what was collected."""
         op, count = self._op, self._op.carried
         feeds = dict(zip(op.names, operands, strict=True))
         sliced = op.names[count : count + len(op.sliced)]

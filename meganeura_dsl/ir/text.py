@@ -12,7 +12,7 @@ op stands above the op, under a number:
     body @0:
       %0 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
       output "carry.0" = %0
-    %1 = Scan(%0, body=@0, rounds=8, ...).0 : f32[n]
+    %1 = Scan(%0, body=@0, iterations=8, ...).0 : f32[n]
 """
 
 import json

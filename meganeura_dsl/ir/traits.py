@@ -73,7 +73,7 @@ class Trait(Enum):
     TRANSFORM = "transform"
     """Small squares of elements are multiplied with constant matrices."""
     LOOP = "loop"
-    """A graph is run again and again, each round on what the one before it left."""
+    """A graph is run again and again, each iteration on what the one before it left."""
 
     __hash__ = object.__hash__  # members are singletons; the hash of `Enum` is a Python function
 

@@ -39,7 +39,7 @@ MOST_ELEMENTS = 2**63 - 1
 MOST_VALUES = 100_000
 """Values of one graph, those included that lead to no output."""
 MOST_ROUNDS = 20_000
-"""Rounds of loops that are unrolled in one model."""
+"""Iterations of loops that are unrolled in one model."""
 MOST_PATHS = 64
 """Paths through one block that are tried before its proof is left to each model."""
 DEEPEST = 100

@@ -266,7 +266,7 @@ class ReservedSize(SettingProblem, code="E0519"):
 
 
 class NoPaths(SettingProblem, code="E0507"):
-    """A setting is given for some paths that is one for the whole run."""
+    """A setting that applies to the whole run is given for some paths only."""
 
     name: str
 

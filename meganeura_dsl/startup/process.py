@@ -15,7 +15,7 @@ def prepare_process() -> None:
 
 
 def end_process(code: int) -> NoReturn:
-    """Exit, with a search for cycles only among what is made from here on.
+    """Exit; the garbage collector searches only objects created from here on.
 
     The interpreter frees memory that goes with the process anyway: it searches all objects for
     cycles, a third of the time of a short command.

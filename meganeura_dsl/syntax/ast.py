@@ -257,7 +257,7 @@ class Part(Node):
 
 @dataclass(frozen=True, eq=False)
 class Scan(Node):
-    """`scan t in start..stop while going:`, all rounds of which have one body."""
+    """`scan t in start..stop while going:`, all iterations of which have one body."""
 
     variable: Name
     start: Expression

@@ -1,10 +1,11 @@
-"""Gradient checkpointing of loops: the carries of some rounds are stored, the others recomputed.
+"""Gradient checkpointing of loops: some iterations' carries are stored, the others recomputed.
 
-A loop of n rounds becomes an outer loop over segments of k rounds, which an inner loop runs. The
-gradient of the outer loop stores what each segment begins with, and runs the inner loop again to
-store what one segment needs: n / k carries and k rounds instead of n rounds, for one more forward
-pass. The least of it grows with the square root of n (Chen et al. 2016, "Training Deep Nets with
-Sublinear Memory Cost"). The rounds that n leaves over are a loop of their own behind.
+A loop of n iterations becomes an outer loop over segments of k iterations, which an inner loop
+runs. The gradient of the outer loop stores what each segment begins with, and runs the inner loop
+again to store what one segment needs: n / k carries and k iterations instead of n iterations, for
+one more forward pass. The least of it grows with the square root of n (Chen et al. 2016, "Training
+Deep Nets with Sublinear Memory Cost"). The iterations that n leaves over are a loop of their own
+behind.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +19,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, TensorType, size_in_bytes
 
 FEWEST = 4
-"""The rounds of a loop below which segments save nothing."""
+"""The iterations of a loop below which segments save nothing."""
 NEAR = 1.25
 """The factor by which a segment may exceed the least size if no iterations are left over then."""
 
@@ -73,7 +74,7 @@ def _checkpointed(
 
 
 def segment_length(op: Loop) -> int:
-    """The rounds of a segment with which least is stored, by preference without a rest."""
+    """The iterations of a segment with which least is stored, by preference without a rest."""
     rounds, start, each = concrete(op.rounds), _carried(op), _of_a_round(op)
     stored = {k: rounds // k * start + k * each for k in range(2, rounds // 2 + 1)}
     least = min(stored.values())
@@ -87,7 +88,7 @@ def _stored(op: Loop) -> int:
 
 
 def _of_a_round(op: Loop) -> int:
-    """The bytes that the gradient stores of a round: its carries, and results of products."""
+    """The bytes that the gradient stores of an iteration: its carries, and results of products."""
     saved = [value for value in op.body.graph.values if not value.op.traits.isdisjoint(SAVED)]
     return _carried(op) + sum(size_in_bytes(value.type) for value in saved)
 
@@ -101,7 +102,7 @@ def _carried(op: Loop) -> int:
 
 @dataclass(frozen=True)
 class _Segments:
-    """Makes the loop over segments of `length` rounds, and that of the rounds left over."""
+    """Makes the loop over segments of `length` iterations, and that of the iterations left over."""
 
     build: Builder
     op: Loop
@@ -168,7 +169,7 @@ class _Segments:
         return self.build.add(Reshape((*shape[:start], *sizes, *shape[stop:])), value)
 
     def _segment(self) -> Body:
-        """The body of the outer loop: the inner one, which runs the rounds of a segment."""
+        """The body of the outer loop: the inner one, which runs the iterations of a segment."""
         op = self.op
         types = _types(op)
         for number, axis in enumerate(op.sliced, start=op.carried):
@@ -202,21 +203,21 @@ def _types(op: Loop) -> list[TensorType]:
 
 
 def _reads_round(op: Loop) -> bool:
-    """True if a round depends on its number."""
+    """True if an iteration depends on its number."""
     number = op.body.inputs[ROUND]
     read = {each.id for value in op.body.graph.values for each in value.operands}
     return number.id in read or any(value is number for value in (*op.next, *op.given))
 
 
 def _shifted(op: Loop, build: Builder, leaves: Mapping[str, Value], base: Value) -> Body:
-    """The body where the number of a round begins at a base."""
+    """The body where the number of an iteration begins at a base."""
     round_index = build.add(Add(), leaves[ROUND], base)
     _, following, given = op.instantiate(build, {**leaves, ROUND: round_index})
     return _body(build, following, given)
 
 
 def _body(build: Builder, following: Sequence[Value], given: Sequence[Value]) -> Body:
-    """The graph of a round that hands these values on, and gives those."""
+    """The graph of an iteration that carries these values, and collects those."""
     outputs = {f"{CARRY}{number}": value for number, value in enumerate(following)}
     outputs |= {f"{COLLECTED}{number}": value for number, value in enumerate(given)}
     return Body(build.graph(outputs))

@@ -1,4 +1,4 @@
-"""Dead results of loops are removed, and loops over the same rounds are merged.
+"""Dead results of loops are removed, and loops over the same iterations are merged.
 
 Differentiation applies a loop a second time that collects more, and collects the cotangents of all
 that was sliced, whoever reads them.
@@ -31,7 +31,7 @@ def simplify_loops(graph: Graph) -> Graph:
 
 
 def _merged(graph: Graph) -> Graph:
-    """The graph with loops that compute the same rounds as one that collects what each does."""
+    """The graph with loops that compute the same iterations as one that collects what each does."""
     known: dict[Hashable, list[Loop]] = {}
     for results in by_application(graph.values):
         op = results[0].op

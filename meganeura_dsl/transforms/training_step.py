@@ -87,7 +87,7 @@ class TrainingSettings:
     finite, and adds the output `update.skipped`. `part` is how much of the step is made.
 
     A scan that would store more bytes than `recompute_above` for its gradient stores the carries of
-    some rounds, and runs the others once more.
+    some iterations, and runs the others once more.
     """
 
     optimizer: Optimizer

@@ -1,4 +1,4 @@
-"""Loop unrolling: for loops of few rounds, and as a reference to compare with."""
+"""Loop unrolling: for loops of few iterations, and as a reference to compare with."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from meganeura_dsl.ir.types import DType
 
 
 def unroll_loops(graph: Graph) -> Graph:
-    """The graph without loops, which have a number of rounds that is known."""
+    """The graph without loops, which have a number of iterations that is known."""
     if not any(isinstance(value.op, Loop) for value in graph.values):
         return graph
     build = Builder()

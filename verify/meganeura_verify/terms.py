@@ -18,7 +18,7 @@ Atom = tuple[Any, ...]
 Value = Any
 TESTS = ("!=", "<", "<=", ">", ">=")
 STEERING = frozenset(("apart", "tile"))
-"""Tables that choose what is looked at, and say nothing about values."""
+"""Tables that limit the search, and say nothing about values."""
 NODE_TAGS = ("node", "nodes")
 
 

@@ -226,7 +226,7 @@ class _RunOptions:
 
     @contextmanager
     def session(self, graph: "Graph") -> Generator["Session"]:
-        """A session on the device, which is told."""
+        """Opens a session on the device and prints which."""
         from meganeura_runtime.backends.inference_session import open_inference
 
         chosen_device = device_option(self.device, no_tuned=self.no_tuned, precision=self.precision)

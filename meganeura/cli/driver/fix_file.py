@@ -1,7 +1,7 @@
 """Applies the fixes of a program to its file, again and again until none is left.
 
 Unasked, only safe fixes are applied. Only the file that is named is changed, never one that it
-imports nor one that ships with the package. Each round writes the whole file at once.
+imports nor one that ships with the package. Each iteration writes the whole file at once.
 """
 
 from codecs import BOM_UTF8
@@ -19,9 +19,9 @@ MOST_ROUNDS = 200
 
 
 def fix_file(target: str, *, unsafe: bool = False) -> Iterator[str]:
-    """Apply the safe fixes, and name each once its round is written.
+    """Apply the safe fixes, and name each once its iteration is written.
 
-    If `unsafe`, suggested ones too: one a round, once no safe one is left, each with its diff.
+    If `unsafe`, suggested ones too: one an iteration, once no safe one is left, each with its diff.
     """
     from meganeura_dsl import pipeline
 

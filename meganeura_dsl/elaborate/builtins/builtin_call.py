@@ -72,8 +72,8 @@ class BuiltinCall:
     def tensor(self, index: int) -> Tensor:
         """The positional argument at `index`, which must be a tensor.
 
-        In a round of a scan a whole number or a truth value is one too: what differs from round to
-        round for some sizes is the same in all rounds for others.
+        In an iteration of a scan a whole number or a truth value is one too: what differs from
+        iteration to iteration for some sizes is the same in all iterations for others.
         """
         if index >= len(self.arguments):
             raise self.fault("needs another tensor")
@@ -85,7 +85,7 @@ class BuiltinCall:
         return value
 
     def lifted(self, value: ElabValue) -> ElabValue:
-        """A number or condition of a round of a scan as a tensor; anything else as it is."""
+        """A number or condition of an iteration of a scan as a tensor; anything else as it is."""
         return lifted(self.frame, self.span, value)
 
     def option(self, index: int, name: str, default: ElabValue | None = None) -> ElabValue:

@@ -58,7 +58,7 @@ def _uniform(call: BuiltinCall, shape: Shape) -> Tensor:
 
 
 def _counter(call: BuiltinCall) -> Tensor:
-    """(seed, step), or within a scan two words that are drawn from them for each round."""
+    """(seed, step), or within a scan two words that are drawn from them for each iteration."""
     state = call.frame.state
     if state.body.counter is None:
         state.body.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))

@@ -164,7 +164,7 @@ def _named(call: BuiltinCall) -> tuple[str, Tensor | LayerWeights]:
 def _refuse_rounds(
     call: BuiltinCall, scan: OpenScan, scalar: Tensor, name: str, value: Tensor
 ) -> None:
-    """Refuse a gradient that would go through what the rounds before left.
+    """Refuse a gradient that would go through what the iterations before left.
 
     That is one with respect to a name that is bound outside of a scan, of what reads a carried
     name, or slices of the tensor itself.

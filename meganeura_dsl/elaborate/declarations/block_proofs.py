@@ -216,7 +216,7 @@ def _sized_by_data(
 ) -> tuple[Problem, ...]:
     """Problems of a block, with the weight first whose shape depends on the data in a model of it.
 
-    Facts that the sizes of this data lack are not told: with numbers for them, they hold or not.
+    Missing facts about the sizes of data are not reported: with numbers they hold or not.
     """
     names = {each.name for each in block.parameters}
     entries = [entry for each in block.inputs for entry in each.type.shape.entries]

@@ -80,7 +80,7 @@ class HasWeights(LocatedProblem, code="E0223", topic="naming"):
 
 
 class AlwaysTraining(LocatedProblem, code="E0225", topic="mode"):
-    """A part is told to be in training mode, which only a training step is."""
+    """A part is set to training mode, which only a training step has."""
 
     def report(self) -> Report:
         return self.words(

@@ -55,12 +55,12 @@ class UnknownAxis(UnknownName):
 
 
 class EndedWithScan(UnknownName):
-    """A name is used behind a scan that belonged to each of its rounds."""
+    """A name is used behind a scan that belonged to each of its iterations."""
 
     kind: str = ""
     nearest: tuple[str, ...] = ()
     types: str = ""
-    """The types before the scan and in its rounds, of a name from before that has another there."""
+    """The types of a name before the scan and in its iterations, if they differ."""
 
     def report(self) -> Report:
         cure = Help("collect it, or bind it before the scan, so that rounds carry it")
@@ -77,7 +77,7 @@ class EndedWithScan(UnknownName):
 
 
 class NotBegun(UnknownName):
-    """A round reads a name of which it only writes parts."""
+    """An iteration reads a name of which it only writes parts."""
 
     kind: str = ""
     nearest: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class NotBegun(UnknownName):
 
 
 class NoFirstValue(UnknownName):
-    """A round reads a name that it binds later, and no value is there before the first round."""
+    """An iteration reads a name that it binds later, and no value precedes the first iteration."""
 
     kind: str = ""
     nearest: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     loop: str = ""
     """The header of the loop that reaches it more than once, if it is known."""
     is_over_data: bool = False
-    """True if a size of the data is how many rounds the loop has."""
+    """True if a size of the data is how many iterations the loop has."""
 
     def report(self) -> Report:
         written = self.location.span.text

@@ -146,9 +146,9 @@ def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | Non
 
 
 def initial_cure(name: str, before: Tensor, after: Tensor) -> Help | None:
-    """The first value of a state that is one number everywhere, in the shape that rounds leave.
+    """The first value of a state that is one number everywhere, in the shape that iterations leave.
 
-    What fills a tensor is written by hand, and the layers of a round make the other shape.
+    What fills a tensor is written by hand, and the layers of an iteration make the other shape.
     """
     span = before.origin.span
     found = _FILLED.match(" ".join(span.text.split())) if span is not None else None

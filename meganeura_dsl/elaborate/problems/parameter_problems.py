@@ -99,13 +99,13 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
 
 
 class RoundsOfInput(LocatedProblem, code="E0233", topic="parameters"):
-    """Each round of a `for` over a size of the data has weights of its own."""
+    """Each iteration of a `for` over a size of the data has weights of its own."""
 
     name: str
     loop: str
     """The header of the loop."""
     dims: tuple[str, ...]
-    """The sizes of the data that say how many rounds there are."""
+    """The sizes of the data that say how many iterations there are."""
 
     def report(self) -> Report:
         return self.words(
@@ -121,7 +121,7 @@ class RoundsOfInput(LocatedProblem, code="E0233", topic="parameters"):
 
 
 def scanned(loop: str) -> str:
-    """The header of a scan over the rounds of a `for`."""
+    """The header of a scan over the iterations of a `for`."""
     return f"scan{loop.removeprefix('for')}:"
 
 

@@ -1,4 +1,4 @@
-"""Cures of parts of tensors that are not there: other rounds of a scan, or a wider layer."""
+"""Cures of parts of tensors that are not there: other iterations of a scan, or a wider layer."""
 
 import re
 from collections.abc import Callable

@@ -30,7 +30,7 @@ class Around:
     names: Mapping[str, ElabValue]
     """The values in scope."""
     source_of: SourceOf
-    """Tells where values come from whose type alone is known."""
+    """Returns the origins of values of which only the type is known."""
     may_change: MayChange
 
 

@@ -26,7 +26,7 @@ class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
 
 
 class NoRound(LocatedProblem, code="E0335", topic="scan"):
-    """A scan has no round, whatever the sizes are."""
+    """A scan has no iteration, whatever the sizes are."""
 
     name: str
     start: str
@@ -44,7 +44,7 @@ class NoRound(LocatedProblem, code="E0335", topic="scan"):
 
 
 class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
-    """A round of a scan does not write the slice of its own of what is collected."""
+    """An iteration of a scan does not write the slice of its own of what is collected."""
 
     fault: str
     found: str
@@ -66,7 +66,7 @@ class DiffersByRound(LocatedProblem, code="E0317", topic="scan"):
 
 
 class LabelOfRound(LocatedProblem, code="E0224", topic="naming"):
-    """A label of a layer inside of a scan speaks of the round."""
+    """A label of a layer inside of a scan speaks of the iteration."""
 
     def report(self) -> Report:
         return self.words(

@@ -148,7 +148,7 @@ class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
 
 
 class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
-    """A loop whose number of rounds is a symbol changes a shape, or two branches disagree."""
+    """A loop whose number of iterations is a symbol changes a shape, or two branches disagree."""
 
     name: str
     before: str
@@ -353,7 +353,7 @@ class PartOfNoSize(LocatedProblem, code="E0316", topic="subscript"):
 
 
 class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
-    """An index picks what is not there, whatever the program is fed."""
+    """An index is out of range, whatever the program is fed."""
 
     value: str
     count: str
@@ -382,7 +382,7 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
         )
 
     def _of_overrun(self) -> str:
-        """Advice on an index that is too large: it begins too late, or too few are picked from."""
+        """Advice on an index that is too large: it begins too late, or the axis is too short."""
         which = f"`{self.written}`" if self.written else "the index"
         last = f"{int(self.count) - 1}" if self.count.isdecimal() else f"{self.count} - 1"
         if self.begins == "0":
@@ -411,7 +411,7 @@ def _applied_here(span: Span) -> Remark:
 
 
 class IndexMayOverrun(LocatedProblem, code="N0005", topic="index range", severity=Severity.NOTE):
-    """For some sizes an index picks what is not there, whatever the program is fed."""
+    """For some sizes an index is out of range, whatever the program is fed."""
 
     value: str
     count: str

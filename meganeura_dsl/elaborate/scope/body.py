@@ -1,4 +1,4 @@
-"""The effects of an elaboration besides its graph: what the blocks elaborated so far leave."""
+"""The effects of an elaboration other than its graph, left by the blocks so far."""
 
 from __future__ import annotations
 

@@ -39,18 +39,18 @@ class OpenScan:
     before: dict[str, Tensor]
     """The values of these names outside."""
     parts: frozenset[str]
-    """The names of which a round writes parts."""
+    """The names of which an iteration writes parts."""
     named_once: frozenset[str]
-    """The names that stand once in the statements of a round, and in none of its loops."""
+    """The names that stand once in the statements of an iteration, and in none of its loops."""
     bound: dict[str, ast.Bind]
-    """The statements of a round that bind names, by these."""
+    """The statements of an iteration that bind names, by these."""
     is_certain: bool = True
-    """True if there is a round for all sizes."""
+    """True if there is an iteration for all sizes."""
     read: set[str] = field(default_factory=set[str])
-    """The names of which a round reads what it finds, or leaves another value to the next."""
+    """The names of which an iteration reads what it finds, or leaves another value to the next."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])
     weights: dict[str, LayerWeights] = field(default_factory=dict[str, "LayerWeights"])
-    """The names of weights that the rounds carry in parts, and what they are bound to outside."""
+    """The weights that the iterations carry in parts, by name, and their values outside."""
     states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """The value, at the start of an iteration, of a state that iterations update."""
     going: Tensor | None = None
@@ -60,10 +60,10 @@ class OpenScan:
     safe: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """The value of a carried name in the body of a scan with `while`."""
     key: Tensor | None = None
-    """The counter of the round's random draws, u32[2], if it draws."""
+    """The counter of the iteration's random draws, u32[2], if it draws."""
 
     def is_at_start(self, name: str, value: object) -> bool:
-        """True if a value is what a carried name is at the start of a round."""
+        """True if a value is what a carried name is at the start of an iteration."""
         return value is not None and (
             self.carried.get(name) is value or self.safe.get(name) is value
         )
@@ -75,6 +75,6 @@ class OpenScan:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is no round: what is computed in it has no value, and nobody reads it."""
+        """True if there is no iteration: values in it do not exist, and nobody reads them."""
         start, stop = self.start, self.stop
         return isinstance(start, int) and isinstance(stop, int) and start >= stop

@@ -35,7 +35,7 @@ class Recovery:
         """The weights that the last run declared."""
         self._found: dict[int, Problem] = {}
         self._roots: set[str | None] = set()
-        """The names that are unknown and the facts that are missing: each is told once."""
+        """The names that are unknown and the facts that are missing: each is reported once."""
         self._failed: set[ast.Statement] = set()
         self.lacking: dict[str, None] = {}
         """The facts that would cure problems, as clauses of `where`, in the order found."""

@@ -101,7 +101,7 @@ class ElaborationState:
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
     uncertain: Uncertain = field(default_factory=Uncertain)
-    """Scans before this that may have no round."""
+    """Scans before this that may have no iteration."""
     recovery: Recovery | None = None
     """The state of a recovery, if a refused block is run again for all of its problems."""
 
@@ -127,7 +127,7 @@ class ElaborationState:
         )
 
     def note_repeated(self, name: str, problem: Problem) -> None:
-        """Keep the problem of a second round for each loop whose index a new name does not have."""
+        """Keep the problem of a second iteration for each loop whose index is not in a new name."""
         facts, words = self.build.facts, _WORD.findall(name)
         found = (Repeated(each, problem, facts) for each in self.loops.open if each not in words)
         self.loops.repeated += tuple(found)
@@ -153,7 +153,7 @@ class ElaborationState:
 
     @contextmanager
     def shared_later(self) -> Generator[None]:
-        """Here, what is declared is what a further round would share."""
+        """Here, what is declared is what a further iteration would share."""
         before, self.loops.open = self.loops.open, ()
         try:
             yield
@@ -296,7 +296,7 @@ class ElaborationState:
 
     @property
     def in_empty_scan(self) -> bool:
-        """True in a scan that has no round for these sizes."""
+        """True in a scan that has no iteration for these sizes."""
         return any(scan.is_empty for scan in self.scans.values())
 
     def depends_on_symbol(self, value: ElabValue) -> bool:

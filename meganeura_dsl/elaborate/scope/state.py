@@ -72,7 +72,7 @@ class SymbolicLoops:
 
 @dataclass
 class Uncertain:
-    """Scans that may have no round for some sizes."""
+    """Scans that may have no iteration for some sizes."""
 
     has_rounds: dict[Condition, None] = field(default_factory=dict["Condition", None])
     """The conditions under which they have one, each once."""
@@ -81,7 +81,7 @@ class Uncertain:
 
     @contextmanager
     def with_rounds(self, build: Builder) -> Generator[None]:
-        """Here, all of them have rounds: what is made of one that has none is never computed."""
+        """Here, all of them have iterations: results of one that has none are never computed."""
         before = build.facts
         for condition in self.has_rounds:
             build.facts = build.facts.assume(condition)

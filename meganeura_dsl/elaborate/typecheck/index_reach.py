@@ -41,7 +41,7 @@ class Reach:
     bottom: Bounds = ()
     """For each of these, some element is at most that."""
     varies: frozenset[object] = frozenset()
-    """The axes along which elements differ, and the scans in whose rounds they do."""
+    """The axes along which elements differ, and the scans in whose iterations they do."""
     may_wrap: bool = False
     """True if elements may be so large that they wrap, and are below 0 instead."""
     is_full: bool = False
@@ -59,7 +59,7 @@ class Reach:
 
     @property
     def is_trivial(self) -> bool:
-        """True if no index can be told to be out of range by it."""
+        """True if it cannot show that an index is out of range."""
         return all(each == 0 for each in self.top) and all(
             isinstance(each, int) and each >= 0 for each in self.bottom
         )
@@ -275,7 +275,7 @@ def _strongest(bounds: Iterable[Size], pick: Callable[[Iterable[int]], int]) -> 
 
 
 def _along_all(value: Tensor, sides: Iterable[Reach]) -> frozenset[object]:
-    """All axes of a value, unless what it is made of differs along none, and in what rounds."""
+    """All axes of a value, unless what it is made of differs along none, and in what iterations."""
     varies = frozenset[object]().union(*(side.varies for side in sides))
     rounds = frozenset(each for each in varies if not isinstance(each, int))
     return rounds.union(range(value.type.rank)) if varies or len([*sides]) > 1 else rounds

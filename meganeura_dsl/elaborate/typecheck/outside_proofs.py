@@ -1,8 +1,8 @@
 """Applications that no proof covers: a parameter without a kind that is given less than it assumed.
 
 A block is proved with a whole number from 1 for such a parameter, or from its default if that is 0.
-A model may give it less: a rate, a padding or a number of rounds may be 0. The model is elaborated
-with that number, so what fails then is not what was proved, but what was given.
+A model may give it less: a rate, a padding or a number of iterations may be 0. The model is
+elaborated with that number, so what fails then is not what was proved, but what was given.
 """
 
 from meganeura_dsl.diagnostics.problem import Problem

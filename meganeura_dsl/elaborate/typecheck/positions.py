@@ -345,7 +345,7 @@ def _another(frame: Frame, size: Size) -> Size:
 
 
 def _moved_from(frame: Frame, value: Tensor) -> Tensor | None:
-    """The value whose elements all of another are, if there is one: also of a slice of a round."""
+    """The value that has all elements of another, if there is one: also of an iteration's slice."""
     if Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice):
         return value.operands[0]
     slices = (scan.region.slices.get(value.id) for scan in frame.state.scans.values())

@@ -25,7 +25,7 @@ _KINDS: dict[str, Relation] = {
 
 
 def lifted(frame: Frame, span: Span, value: ElabValue) -> ElabValue:
-    """A number or condition of a round as a tensor; anything else as it is."""
+    """A number or condition of an iteration as a tensor; anything else as it is."""
     if not frame.state.differs_by_round(value):
         return value
     if isinstance(value, Dim):

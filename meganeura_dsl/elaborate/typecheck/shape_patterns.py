@@ -305,7 +305,7 @@ class Rearranger:
         return _flat(self._groups(self.node.source)), self._groups(self.node.target)
 
     def _expanded(self, value: Tensor) -> tuple[list[Atom], list[list[Atom]]]:
-        """The sides of an expansion; a name that only the target has is told what it needs."""
+        """The sides of an expansion; a name that only the target has is reported with its cure."""
         try:
             return self._sides(value)
         except ProblemError as error:

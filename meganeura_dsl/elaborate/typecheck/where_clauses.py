@@ -319,7 +319,7 @@ def _of_groups(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
 
 
 def _of_incoming(inner: Frame, caller: Location, clause: ast.Expression) -> str:
-    """Advice for a convolution that is told the channels that come in, as in other systems."""
+    """Advice for a convolution that is given its input channels, as in other systems."""
     incoming, asked = inner.names.get("c_in", ""), inner.names.get("c", "")
     is_own = inner.module.is_library and clause.span.text.startswith("fits(")
     if not (is_own and is_size(incoming) and is_size(asked)):
@@ -345,7 +345,7 @@ def _of_incoming(inner: Frame, caller: Location, clause: ast.Expression) -> str:
 
 
 def _told_elsewhere(span: Span) -> str:
-    """The other convolutions of the file that are told the channels that come in, as they are."""
+    """The other convolutions of the file that are given their input channels correctly."""
     pattern = r"((?:[\w\[\]{}]+:\s*)?conv[123]d)\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)([^()]*\))"
     others = [
         f"`{found[1]}({found[3]}, {found[4]}{found[5]}`"

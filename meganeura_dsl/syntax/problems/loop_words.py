@@ -1,7 +1,7 @@
 """Loops of Python over lists, tensors and iterators, written as loops over a range.
 
 What a name of the header was is said for the body, which takes the parts by the number of the
-round.
+iteration.
 """
 
 import re
@@ -11,7 +11,7 @@ from meganeura_dsl.syntax.problems.foreign_calls import bracketed, split_top
 
 _NAME = r"[A-Za-z_]\w*"
 _NUMBERS = ("i", "j", "k", "r", "at")
-"""Names of the number of a round, of which the first is taken that is not used."""
+"""Names of the number of an iteration, of which the first is taken that is not used."""
 
 _LISTS = ("values", "items", "parts")
 """Names of a list that the header holds, of which the first is taken that is not used."""
@@ -25,7 +25,7 @@ class Rounds:
     before: str = ""
     """A line before the loop, which gives a name to a list that the header holds."""
     names: tuple[tuple[str, str], ...] = ()
-    """The names that are gone, each with what is written for it in the body."""
+    """The removed names, each with its replacement in the body."""
 
 
 def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:

@@ -114,7 +114,7 @@ def _joined(
 ) -> Help | None:
     """A list that grows by one or by another list; None for what is no list of this block.
 
-    In a scan, what a round gives is collected in its place along an axis.
+    In a scan, what an iteration gives is collected in its place along an axis.
     """
     is_list = re.search(rf"^[ \t]+{re.escape(value)}[ \t]*=[ \t]*\[", before, re.MULTILINE)
     if function not in ("append", "extend") or is_list is None or called is None:

@@ -144,7 +144,7 @@ class Session(Guarded):
 
     @property
     def innermost(self) -> "Session":
-        """The session that runs the steps, where this one hands them on."""
+        """The session that runs the steps, if this one delegates them."""
         return self
 
     def settle(self) -> None:
@@ -248,7 +248,7 @@ class Session(Guarded):
 
     @property
     def is_busy(self) -> bool:
-        """True if a step that was handed to the device is not done yet; never waits.
+        """True if a step that was submitted is not done yet; never waits.
 
         A session that has made a step when the call returns is never busy between calls.
         """

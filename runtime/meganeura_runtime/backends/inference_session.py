@@ -93,7 +93,7 @@ class InferenceSession(SessionProxy):
         self._values.clear()
 
     def reset(self) -> None:
-        """Clear the caches, also those that nothing updates, from which parameters follow."""
+        """Clear the caches, also those that no step updates but that parameters depend on."""
         super().reset()
         for name in self.caches:
             if name in self._derive.names or name not in self._inner.names:

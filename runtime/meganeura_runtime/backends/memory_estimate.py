@@ -71,7 +71,8 @@ def fullest_values(graph: Graph) -> dict[Value, int]:
     """The values in memory when they take most, in order of computation, with their bytes.
 
     What is given from outside is there all the time, and any other value from its computation to
-    its last use. A view takes the memory of what it shows, and a loop that runs, that of a round.
+    its last use. A view takes the memory of what it shows, and a loop that runs, that of an
+    iteration.
     """
     owner: dict[int, int] = {}
     last: dict[int, int] = {}

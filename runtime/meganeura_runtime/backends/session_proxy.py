@@ -1,4 +1,4 @@
-"""A session that hands what it is asked for on to another one, but for what it does itself."""
+"""A session that delegates to another one all that it does not do itself."""
 
 from collections.abc import Iterable, Mapping
 

@@ -4,7 +4,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Severity
 
 LONGEST = 200
-"""Characters of remarks and of the line that are told."""
+"""The most characters of remarks and of the line in a message."""
 
 
 def refused(result: pipeline.CheckResult) -> tuple[str, str]:

@@ -85,7 +85,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Stepped:
-    """A step was handed to the device. Nothing was read back."""
+    """A step was submitted. Nothing was read back."""
 
     step: int
     epoch: int
@@ -124,7 +124,7 @@ class EpochEnded:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The held-out examples were gone through once."""
+    """The held-out examples were evaluated once."""
 
     step: int
     epoch: int

@@ -294,7 +294,7 @@ class _Summarizer:
 
 
 def _first_ones(bindings: Iterable[Binding]) -> tuple[Binding, ...]:
-    """The first of the values that were bound at each place, which is the one that is told."""
+    """The first of the values that were bound at each place, which is the one reported."""
     found: dict[tuple[Span, str], Binding] = {}
     for each in bindings:
         found.setdefault((each.span, each.name), each)

@@ -81,7 +81,7 @@ def is_hashable(key: tuple[object, ...]) -> bool:
 
 
 def with_types(value: ElabValue | None) -> tuple[Hashable, object]:
-    """A value that tells 1 from true and from 1.0, in what a block was given too."""
+    """A key that distinguishes 1 from true and from 1.0, also in the arguments of a block."""
     if not isinstance(value, BlockValue):
         return type(value), value
     return value, tuple((name, with_types(each)) for name, each in value.config)

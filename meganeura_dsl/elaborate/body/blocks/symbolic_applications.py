@@ -217,7 +217,7 @@ def symbolic_application(
 
 @lru_cache(maxsize=512)
 def _counted(block: ast.Block) -> frozenset[str]:
-    """The names that say how many rounds there are, which no symbol can."""
+    """The names that say how many iterations there are, which no symbol can."""
     loops = (
         node for each in block.body for node in walk(each) if isinstance(node, ast.For | ast.Scan)
     )

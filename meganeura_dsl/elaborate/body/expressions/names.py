@@ -124,7 +124,7 @@ def _bound_above(node: ast.Name, frame: Frame) -> list[str]:
 
 
 def _first_axes(bound: ast.Bind, frame: Frame) -> tuple[str, ...]:
-    """The axes of what a round binds, by the layers that compute it; empty if they do not say it.
+    """The axes of an iteration's value, by the layers that compute it; empty if they do not say.
 
     They are those of a step of what it reads, with the number of channels that the layers make.
     """

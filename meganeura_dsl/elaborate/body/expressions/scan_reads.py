@@ -16,14 +16,14 @@ from meganeura_dsl.syntax import ast
 
 
 def note_read(frame: Frame, name: str, value: ElabValue) -> None:
-    """Remember that a round reads what a name was at its start."""
+    """Remember that an iteration reads what a name was at its start."""
     for scan in frame.state.scans.values():
         if scan.is_at_start(name, value):
             scan.read.add(name)
 
 
 def lifted_operand(frame: Frame, node: ast.Binary, side: ElabValue, other: ElabValue) -> ElabValue:
-    """A side of an operator; as a tensor where it is a number of a round and no size results."""
+    """A side of an operator; as a tensor if it is a number of an iteration and no size results."""
     if not frame.state.differs_by_round(side) or is_tensor(other):
         return side
     if is_size(side) and is_size(other) and node.operator not in ("/", "**"):
@@ -72,7 +72,7 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame) -> T
 
 
 def _entry(base: Tensor, axis: int, at: Size, frame: Frame, span: Span) -> Tensor:
-    """One entry: the slice of the round where each round reads its own, in order or in reverse."""
+    """One entry: the iteration's slice if each reads its own, in order or in reverse."""
     scan = _scan_alone(frame, at)
     scans = list(frame.state.scans.values())
     if scan is None or any(each.region.depends(base) for each in scans[scans.index(scan) :]):

@@ -77,7 +77,7 @@ def _index(node: ast.Expression, frame: Frame) -> int:
 
 
 def _part(node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
-    """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
+    """A part of a tensor: first along the axes where it is the same in all iterations of a scan."""
     of_axes = entries_of_axes(frame, node.span, node.entries, base.type.rank)
     of_round = {
         axis: innermost

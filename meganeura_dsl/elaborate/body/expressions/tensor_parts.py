@@ -55,7 +55,7 @@ class Part:
     dropped: frozenset[int] = field(default=frozenset())
 
     def entry(self, frame: Frame, span: Span, axis: int, at: Size | Tensor) -> "Part":
-        """The part that has one entry of the next axis, which is gone."""
+        """The part with one entry of the next axis, which it removes."""
         start = _known(frame, span, axis, self.shape[axis], at)
         part = self._with(frame, span, axis, (start, start + 1), at)
         return replace(part, dropped=self.dropped | {axis})

@@ -1,4 +1,4 @@
-"""Names that the rounds of a `scan` carry, which keep their types."""
+"""Names that the iterations of a `scan` carry, which keep their types."""
 
 from collections.abc import Mapping
 
@@ -24,9 +24,9 @@ from meganeura_dsl.syntax import ast
 
 
 def carry_rebound(frame: Frame, scan: OpenScan) -> None:
-    """Note the names that a round binds anew without reading them, and leaves to the next.
+    """Note the names that an iteration binds anew without reading them, and leaves to the next.
 
-    One that a round binds to another type belongs to that round alone.
+    One that an iteration binds to another type belongs to that iteration alone.
     """
     for name, leaf in scan.carried.items():
         after = frame.names.get(name)
@@ -39,7 +39,7 @@ def carry_rebound(frame: Frame, scan: OpenScan) -> None:
 def refuse_changed(
     statement: ast.Scan, frame: Frame, before: Mapping[str, ElabValue], scan: OpenScan
 ) -> None:
-    """Refuse a round that leaves another type, or another number, than it finds."""
+    """Refuse an iteration that leaves another type, or another number, than it finds."""
     for name, value in before.items():
         after = frame.names.get(name)
         if name == statement.variable.text or after is None or name in scan.written:
@@ -94,7 +94,7 @@ def _unstable(
 
 
 def _grows(frame: Frame, before: Tensor, after: Tensor) -> bool:
-    """True if a round adds entries to an axis for every size, or adds an axis."""
+    """True if an iteration adds entries to an axis for every size, or adds an axis."""
     if before.type.rank != after.type.rank:
         return before.type.rank < after.type.rank
     pairs = zip(before.type.shape, after.type.shape, strict=True)
@@ -110,6 +110,6 @@ def _shown(value: ElabValue, other: ElabValue) -> str:
 
 
 def two_types(before: Tensor, after: ElabValue) -> str:
-    """Returns words on a name that a round binds to another type than before the scan."""
+    """Returns words on a name that an iteration binds to another type than before the scan."""
     bound = str(after.type) if is_tensor(after) else describe(after)
     return f"it is {before.type} before the scan, and {bound} in each round"

@@ -1,4 +1,4 @@
-"""Weights that the rounds of a scan carry: tensor by tensor, each with a name of its own."""
+"""Weights that the iterations of a scan carry: tensor by tensor, each with a name of its own."""
 
 from collections.abc import Mapping
 

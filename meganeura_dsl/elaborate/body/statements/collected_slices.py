@@ -1,4 +1,4 @@
-"""Slices that the rounds of a `scan` write, each its own, of a tensor that all of them make."""
+"""Slices that the iterations of a `scan` write, each its own, of a tensor that all of them make."""
 
 from collections.abc import Sequence
 
@@ -27,10 +27,10 @@ from meganeura_dsl.syntax import ast
 
 
 def collects(statement: ast.Part, frame: Frame) -> bool:
-    """Returns True if a part is collected: the slice of one round in a tensor that all write.
+    """Returns True if a part is collected: the slice of one iteration in a tensor that all write.
 
-    It does if the name is not bound, and if the rounds write a tensor from before the scan whole
-    and do nothing else with it. Otherwise the part is replaced in what the round finds.
+    It does if the name is not bound, and if the iterations write a tensor from before the scan
+    whole and do nothing else with it. Otherwise the part is replaced in what the iteration finds.
     """
     scan, name = next(reversed(frame.state.scans.values()), None), statement.target.text
     if scan is None or scan.frame is not frame:
@@ -39,7 +39,7 @@ def collects(statement: ast.Part, frame: Frame) -> bool:
 
 
 def _is_rewritten(statement: ast.Part, frame: Frame, scan: OpenScan) -> bool:
-    """Returns whether the rounds write each slice of what they find once, and never read it."""
+    """Returns whether the iterations write each slice of what they find once, and never read it."""
     name = statement.target.text
     if not scan.is_certain or name not in scan.named_once:
         return False
@@ -55,7 +55,7 @@ def _is_rewritten(statement: ast.Part, frame: Frame, scan: OpenScan) -> bool:
 
 
 def write_part(statement: ast.Part, frame: Frame) -> None:
-    """Collect a value of a round, as a slice of its own of what all rounds write."""
+    """Collect a value of an iteration, as a slice of its own of what all iterations write."""
     scan, name = next(reversed(frame.state.scans.values())), statement.target.text
     location = frame.location(statement.span)
     if name in scan.written:
@@ -83,13 +83,13 @@ def write_part(statement: ast.Part, frame: Frame) -> None:
 
 
 def begin_cure(name: str) -> Help:
-    """Returns advice for rounds that do more with a tensor than to collect it."""
+    """Returns advice for iterations that do more with a tensor than to collect it."""
     words = "rounds replace any part of a tensor that is bound before the scan"
     return Help(words, f"{name} = zeros([...])")
 
 
 def _slice_value(statement: ast.Part, frame: Frame, scan: OpenScan) -> Tensor:
-    """Returns the slice that a round writes; one of a tensor from before the scan has its type."""
+    """Returns the slice of an iteration; one of a tensor from before the scan has its type."""
     name = statement.target.text
     if name not in frame.names:
         return evaluate_tensor(statement.value, frame)
@@ -159,7 +159,7 @@ def _in_order(
 
 
 def collected_slice(frame: Frame, scan: OpenScan, written: Written) -> Tensor:
-    """A slice that a round writes; 0 of a round that `while` left out."""
+    """A slice that an iteration writes; 0 of an iteration that `while` left out."""
     if scan.goes_on is None:
         return written.value
     of, span = written.value.type, written.statement.span

@@ -1,11 +1,11 @@
-"""Loops whose number of rounds is a symbol: proved for every number by induction.
+"""Loops whose number of iterations is a symbol: proved for every number by induction.
 
-A round at any index is elaborated once. If it leaves every name with the type it found, so do all
-rounds. If it does not, sizes may grow by the same step in every round: with the step d that the
-first round takes, a round at index i is given the size s + (i - lo) * d and has to leave
-s + (i + 1 - lo) * d, and behind the loop the size is s + (hi - lo) * d. Where neither holds, the
-first round may differ from all others, as that of a recurrent network whose input has another
-width: then it is elaborated by itself, if it is known that there is one.
+An iteration at any index is elaborated once. If it leaves every name with the type it found, so do
+all iterations. If it does not, sizes may grow by the same step in every iteration: with the step d
+that the first iteration takes, an iteration at index i is given the size s + (i - lo) * d and has
+to leave s + (i + 1 - lo) * d, and behind the loop the size is s + (hi - lo) * d. Where neither
+holds, the first iteration may differ from all others, as that of a recurrent network whose input
+has another width: then it is elaborated by itself, if it is known that there is one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,13 +53,13 @@ from meganeura_dsl.syntax import ast
 
 Body = Callable[[], Results | None]
 Steps = Mapping[str, tuple[Size, ...]]
-"""By how much each size grows in a round: the axes of a tensor, or a number."""
+"""By how much each size grows in an iteration: the axes of a tensor, or a number."""
 
 _Found = TypeVar("_Found")
 
 
 class UnstableError(Exception):
-    """A round leaves a name with another type, or another value, than it finds."""
+    """An iteration leaves a name with another type, or another value, than it finds."""
 
     def __init__(self, name: str, before: ElabValue, after: ElabValue) -> None:
         super().__init__(name)
@@ -69,7 +69,7 @@ class UnstableError(Exception):
 
 
 class RepeatedError(ProblemError):
-    """Each round declares what the one before it did, though it leaves all names as it should."""
+    """Each iteration declares what the one before did, though it leaves all names as it should."""
 
 
 _FAILURES = (UnstableError, ProblemError, UndecidableError)
@@ -106,7 +106,7 @@ class Loop:
 
     @property
     def data_sizes(self) -> tuple[str, ...]:
-        """The sizes of the data that its number of rounds depends on.
+        """The sizes of the data that its number of iterations depends on.
 
         In a model all sizes are; in a proof those of the inputs of the block that is proved.
         """
@@ -124,16 +124,16 @@ class Loop:
         return tuple(sorted(used & axes - {each.name for each in block.parameters}))
 
     def behind_first(self) -> "Loop":
-        """The rounds but the first."""
+        """The iterations but the first."""
         return Loop(self.statement, self.frame, self.start + 1, self.stop, self.body)
 
 
 def run_by_induction(loop: Loop) -> Results | None:
     """Runs the loop by induction and returns the results of its `return`, if it has one.
 
-    Raises `ProblemError` for a mistake in the body, or for a shape that changes from round to
-    round; in a proof `UndecidableError` for the latter, and for a loop that may begin below 0, as a
-    symbol stands for 0 or more.
+    Raises `ProblemError` for a mistake in the body, or for a shape that changes from iteration to
+    iteration; in a proof `UndecidableError` for the latter, and for a loop that may begin below 0,
+    as a symbol stands for 0 or more.
     """
     if not loop.frame.facts.proves(Compare(">=", loop.start, 0)):
         raise UndecidableError("whether a loop begins at 0 or more is not known")
@@ -162,7 +162,7 @@ def _by_induction(loop: Loop) -> Results | None:
 
 
 def _first_apart(loop: Loop) -> Results | None:
-    """The first round by itself, and the others by induction."""
+    """The first iteration by itself, and the others by induction."""
     frame = loop.frame
     frame.names[loop.variable] = loop.start
     results = loop.body()
@@ -183,10 +183,10 @@ def _refusal(loop: Loop, error: UnstableError) -> Exception:
 
 
 def _stable(loop: Loop) -> Results | None:
-    """One round, at any index, that keeps every name's type.
+    """One iteration, at any index, that keeps every name's type.
 
-    What holds in a round, that there is one among it, is not known behind the loop, unless the
-    facts say that there is a round.
+    What holds in an iteration, that there is one among it, is not known behind the loop, unless the
+    facts say that there is an iteration.
     """
     frame, before, layers = loop.frame, dict(loop.frame.names), dict(loop.frame.layers)
     facts, has_round = frame.facts, loop.has_round
@@ -215,7 +215,7 @@ def _stable(loop: Loop) -> Results | None:
 
 
 def _growing(loop: Loop) -> None:
-    """A first round, and one at any index, that let sizes grow by the same steps."""
+    """A first iteration, and one at any index, that let sizes grow by the same steps."""
     frame, start, stop = loop.frame, loop.start, loop.stop
     before, layers, facts = dict(frame.names), dict(frame.layers), frame.facts
     if not facts.proves(Compare("<=", start, stop)):
@@ -288,7 +288,7 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
 
 
 def _require_no_new(loop: Loop, declared: Sequence[ParameterInfo]) -> None:
-    """Raise `ProblemError` for what each round of a loop over data declares anew in a model."""
+    """Raise `ProblemError` for what each iteration of a loop over data declares anew in a model."""
     for each in declared:
         name = each.name.replace(str(loop.frame.names[loop.variable]), loop.variable)
         raise ProblemError(RoundsOfInput(each.location, name, loop.header, loop.data_sizes))
@@ -302,7 +302,7 @@ def _left(frame: Frame, name: str) -> ElabValue:
 
 
 def _still_known(frame: Frame, index: Dim, chosen: Iterable[Condition]) -> Iterator[Condition]:
-    """The choices of a round that are known behind the loop.
+    """The choices of an iteration that are known behind the loop.
 
     What was found of whole numbers of the graph says something of this loop's index alone.
     """
@@ -313,7 +313,7 @@ def _still_known(frame: Frame, index: Dim, chosen: Iterable[Condition]) -> Itera
 
 
 def _at_last(loop: Loop, index: Dim, value: ElabValue) -> ElabValue:
-    """A value of a round as it is behind the loop: the round was the last one."""
+    """A value of an iteration as it is behind the loop: the iteration was the last one."""
     if str(index) not in symbols_in(value):
         return value
     last = {str(index): loop.stop - 1}
@@ -330,7 +330,7 @@ def _tensor_at(loop: Loop, last: Mapping[str, Size], value: Tensor) -> Tensor:
 
 
 def _require_once(loop: Loop, inside: _Round) -> None:
-    """Raise `RepeatedError` for what a second round declares again, if there may be a second.
+    """Raise `RepeatedError` for what a second iteration declares again, if there may be a second.
 
     Raises `UndecidableError` where that is not known.
     """
@@ -380,7 +380,7 @@ def _is_of_type(frame: Frame, before: Tensor, after: Tensor) -> bool:
 
 
 def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
-    """By how much a round lets the sizes of a value grow; nothing if it leaves them.
+    """By how much an iteration lets the sizes of a value grow; nothing if it leaves them.
 
     Raises `UnstableError` where another thing changes than sizes.
     """
@@ -402,7 +402,7 @@ def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
 def _after(
     frame: Frame, before: Mapping[str, ElabValue], steps: Steps, rounds: Size
 ) -> dict[str, ElabValue]:
-    """The values that grow, as they are after some rounds."""
+    """The values that grow, as they are after some iterations."""
     values: dict[str, ElabValue] = {}
     for name, step in steps.items():
         value = before[name]
@@ -426,9 +426,10 @@ def any_tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
 
 
 def _any_numbers(loop: Loop) -> dict[str, ElabValue]:
-    """Whole numbers that a round binds anew: at its start, nothing is known of what they are.
+    """Whole numbers that an iteration binds anew: at its start, nothing is known of what they are.
 
-    Nor is it of what gradients are taken with respect to: no round reads what another one bound.
+    Nor is it of what gradients are taken with respect to: no iteration reads what another one
+    bound.
     """
     frame = loop.frame
     bound = {

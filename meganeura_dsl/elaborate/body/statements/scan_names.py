@@ -1,4 +1,4 @@
-"""The names that the rounds of a `scan` bind, read and choose among."""
+"""The names that the iterations of a `scan` bind, read and choose among."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from meganeura_dsl.syntax import ast
 
 
 def chosen(frame: Frame, span: Span, scan: OpenScan, value: Tensor, otherwise: Tensor) -> Tensor:
-    """The value of a round, or another one of a round that `while` left out."""
+    """The value of an iteration, or another one of an iteration that `while` left out."""
     if scan.goes_on is None:
         return value
     going = broadcast(frame, span, scan.goes_on, value.type.shape, ())
@@ -32,7 +32,7 @@ def states_by_name(frame: Frame, states: Mapping[str, Tensor]) -> dict[str, Tens
 
 
 def bound_names(statement: ast.Scan) -> list[str]:
-    """The names that a round binds, each once."""
+    """The names that an iteration binds, each once."""
     found: dict[str, None] = {}
     for node in walk(statement):
         match node:
@@ -46,14 +46,14 @@ def bound_names(statement: ast.Scan) -> list[str]:
 
 
 def mentions(statement: ast.Scan) -> Counter[str]:
-    """Returns how often each name stands in a round, where what a loop repeats counts twice."""
+    """Returns how often each name stands in an iteration; what a loop repeats counts twice."""
     nodes = list(walk(statement))
     repeated = [node for loop in nodes if isinstance(loop, ast.For) for node in walk(loop)]
     return Counter(each.text for each in (*nodes, *repeated) if isinstance(each, ast.Name))
 
 
 def has_same_type(frame: Frame, value: Tensor, after: ElabValue) -> tuple[bool, Verdict | None]:
-    """Returns True if a round leaves a tensor of the type it found; else the verdict on a size."""
+    """Returns True if an iteration keeps the type of a tensor; else the verdict on a size."""
     if not is_tensor(after) or after.type.rank != value.type.rank:
         return False, None
     for one, other in zip(value.type.shape, after.type.shape, strict=True):

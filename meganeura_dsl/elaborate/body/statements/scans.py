@@ -1,6 +1,6 @@
-"""`scan`: its body is elaborated once, for a round at any index, and becomes one op.
+"""`scan`: its body is elaborated once, for an iteration at any index, and becomes one op.
 
-A name that is bound before the scan, and anew in it, is carried and keeps its type: one round
+A name that is bound before the scan, and anew in it, is carried and keeps its type: one iteration
 proves it for any number of them. The rules are those of the page `scans.md`.
 """
 
@@ -59,11 +59,11 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 from meganeura_dsl.syntax import ast
 
 MOST_BOUNDS = 12
-"""Bounds of whole numbers that are tried of each of those that rounds carry."""
+"""Bounds of whole numbers that are tried of each of those that iterations carry."""
 
 
 def run_scan(statement: ast.Scan, frame: Frame) -> None:
-    """Elaborate one round at any index, and bind what all rounds together leave."""
+    """Elaborate one iteration at any index, and bind what all iterations together leave."""
     if frame.state.abstract.symbols:
         raise UndecidableError("how many rounds there are may depend on a number")
     with frame.state.without_recovery():
@@ -71,7 +71,7 @@ def run_scan(statement: ast.Scan, frame: Frame) -> None:
 
 
 def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
-    """Elaborate one round at `index`, a new symbol, and bind what all rounds together leave."""
+    """Elaborate one iteration at `index`, a new symbol, and bind the results of all."""
     _require_fitting(statement, frame)
     start, stop = (evaluate_size(end, frame) for end in (statement.start, statement.stop))
     facts = frame.facts
@@ -115,9 +115,9 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
 
 
 def _declare_alone(round_: "_Round", saved: Savepoint) -> None:
-    """Declare the weights of a scan that has no round for these sizes, and leave all as it was.
+    """Declare the weights of a scan that has no iteration for these sizes, and leave all as it was.
 
-    The facts of such a round exclude each other, so that everything is proved of it.
+    The facts of such an iteration exclude each other, so that everything is proved of it.
     """
     frame, facts = round_.frame, saved.facts
     frame.state.uncertain.is_any_empty = True
@@ -132,7 +132,7 @@ def _declare_alone(round_: "_Round", saved: Savepoint) -> None:
 
 
 def _require_slices(scan: OpenScan, facts: Facts) -> None:
-    """Prove that there is a round where some tensor is made of what rounds write."""
+    """Prove that there is an iteration where some tensor is made of what iterations write."""
     if scan.is_certain:
         return
     frame = scan.frame
@@ -162,14 +162,14 @@ def _known(statement: ast.Scan, frame: Frame) -> dict[str, Invariants]:
 
 @dataclass(frozen=True)
 class _Round:
-    """A round of a scan, to be elaborated."""
+    """An iteration of a scan, to be elaborated."""
 
     statement: ast.Scan
     frame: Frame
     symbols: tuple[Dim, Size, Size]
     facts: Facts
     is_certain: bool
-    """True if there is a round for all sizes."""
+    """True if there is an iteration for all sizes."""
 
     def run(self, updated: Mapping[str, TensorType], known: Mapping[str, Invariants]) -> OpenScan:
         """Elaborates an iteration that updates these states, known by their full names.
@@ -202,7 +202,7 @@ class _Round:
         return scan
 
     def kept(self, scan: OpenScan, known: Mapping[str, Invariants]) -> dict[str, Invariants]:
-        """Of what was taken to be known, what a round leaves so: by induction it always is."""
+        """Of what was taken to be known, what an iteration leaves so: by induction it always is."""
         frame = self.frame
         frame.state.scans[str(scan.index)] = scan
         try:
@@ -220,10 +220,10 @@ class _Round:
             del frame.state.scans[str(scan.index)]
 
     def _begin(self, scan: OpenScan) -> None:
-        """Read the condition of `while`; a round that it leaves out finds what the first one did.
+        """Read the condition of `while`; an iteration that it skips finds what the first one did.
 
-        So what such a round computes, which nobody reads, is as finite as that of the first round,
-        and its gradient is 0.
+        So what such an iteration computes, which nobody reads, is as finite as that of the first
+        iteration, and its gradient is 0.
         """
         node, frame = self.statement.condition, self.frame
         if node is None:
@@ -243,7 +243,7 @@ class _Round:
 
 
 def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
-    """Refuse statements that stand in no round."""
+    """Refuse statements that stand in no iteration."""
     for node in walk(statement):
         match node:
             case (
@@ -261,7 +261,7 @@ def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
 
 
 def _has_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> bool:
-    """Returns True if there is a round for all sizes; requires that their number is one for all.
+    """Returns True if all sizes give an iteration; requires that all give one, or none does.
 
     Refuses a scan that has none for any size.
     """

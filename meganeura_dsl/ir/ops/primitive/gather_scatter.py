@@ -1,4 +1,4 @@
-"""Rows of a table picked, added up or compared by ids; gather and scatter-add are adjoint."""
+"""Rows of a table gathered, added up or compared by ids; gather and scatter-add are adjoint."""
 
 from dataclasses import dataclass
 from math import prod

@@ -20,23 +20,24 @@ from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size
 
 ROUND = "round"
-"""The leaf of a body that is the place of the round's slices along their axes, an i32."""
+"""The leaf of a body that is the place of the iteration's slices along their axes, an i32."""
 CARRY, SLICE, CAPTURED, COLLECTED = "carry.", "slice.", "captured.", "collected."
 """Prefixes of the names of a body's other leaves, and of its outputs."""
 
 
 @dataclass(frozen=True)
 class Loop(Op, abstract=True):
-    """The rounds of a body. Operands: first carries, sliced tensors, captured ones.
+    """The iterations of a body. Operands: first carries, sliced tensors, captured ones.
 
-    The results are the carries behind the last round, then what was collected. The axes `sliced`
-    and `collected` have one entry for each round. The body's leaves are `Input`s: `round`, an i32
-    that is the place of the round's slices, `carry.0`, `slice.0`, `captured.0` and so on; its
-    outputs are `carry.0`, `collected.0` and so on. `backward` begins with the last slices.
+    The results are the carries behind the last iteration, then what was collected. The axes
+    `sliced` and `collected` have one entry for each iteration. The body's leaves are `Input`s:
+    `round`, an i32 that is the place of the iteration's slices, `carry.0`, `slice.0`, `captured.0`
+    and so on; its outputs are `carry.0`, `collected.0` and so on. `backward` begins with the last
+    slices.
 
-    Where a loop `stops`, its last carry is a bool that says whether the round before was one that
-    counts. From the first round that leaves it false on, every round leaves all carries as they
-    are and collects zeros, so that these rounds need not be run.
+    Where a loop `stops`, its last carry is a bool that says whether the iteration before was one
+    that counts. From the first iteration that leaves it false on, every iteration leaves all
+    carries as they are and collects zeros, so that these iterations need not be run.
     """
 
     operands = Operands(variadic="values")
@@ -140,7 +141,7 @@ class Loop(Op, abstract=True):
     def instantiate(
         self, build: Builder, leaves: Mapping[str, Value]
     ) -> tuple[dict[int, Value], tuple[Value, ...], tuple[Value, ...]]:
-        """One round in a builder: each value by its id in the body; what is next, and given."""
+        """One iteration in a builder: each value by its id in the body; what is next, and given."""
         rebuilt: dict[int, Value] = {}
         for value in self.body.graph.values:
             op = value.op
@@ -156,5 +157,5 @@ class Loop(Op, abstract=True):
 
 
 def stack(of: TensorType, axis: int, rounds: Size) -> TensorType:
-    """The type of the values of all rounds along a new axis."""
+    """The type of the values of all iterations along a new axis."""
     return of.with_shape((*of.shape[:axis], rounds, *of.shape[axis:]))

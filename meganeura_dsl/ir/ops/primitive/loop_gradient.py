@@ -1,4 +1,4 @@
-"""The gradient of a loop: a loop that goes back over its rounds."""
+"""The gradient of a loop: a loop that goes back over its iterations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,9 +26,10 @@ class LoopGradient:
     """The cotangents of a loop's operands.
 
     The loop back carries the cotangents of the carries, reads those of what was collected, and
-    collects those of what was sliced. What each round began with, and its products, are read from
-    memory: the loop forth is applied once more, and collects them too. All else is computed again.
-    Neither loop stops: rounds that do not count collect numbers whose derivatives are finite.
+    collects those of what was sliced. What each iteration began with, and its products, are read
+    from memory: the loop forth is applied once more, and collects them too. All else is computed
+    again. Neither loop stops: iterations that do not count collect numbers whose derivatives are
+    finite.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class LoopGradient:
         return self._close(ends, [parts.get(leaf.id) for leaf in leaves])
 
     def _active(self) -> list[int]:
-        """The carries that what is differentiated depends on, at the end or in a later round."""
+        """The carries that the outputs depend on, at the end or in a later iteration."""
         op, inputs = self.op, self.op.body.inputs
         numbers = {inputs[f"{CARRY}{index}"].id: index for index in range(op.carried)}
         active = {index for index, known in enumerate(self.ends) if known is not None}
@@ -100,7 +101,7 @@ class LoopGradient:
     def _seeds(
         self, following: Sequence[Value], given: Sequence[Value], ends: Mapping[int, Value]
     ) -> dict[Value, Value]:
-        """The cotangents of what a round hands on and gives out."""
+        """The cotangents of an iteration's carries and collected values."""
         pairs = [(following[index], leaf) for index, leaf in ends.items()]
         for value, known, axis in zip(given, self.stacks, self.op.collected, strict=True):
             if known is not None:
@@ -154,12 +155,13 @@ class LoopGradient:
         return tuple([found.get(number) for number in range(len(parts))])
 
     def _totals(self, terms: Mapping[int, Value]) -> dict[int, Later]:
-        """The sums of terms over all rounds.
+        """The sums of terms over all iterations.
 
-        A sum of products is one product behind the loop, of all rounds at once: with each a stack
-        of its rounds along the axis summed over, sum_t a[t]^T b[t] = a^T b. What is summed of a
-        stack that there is for that is summed behind the loop too. All else is carried, and so is
-        the product of an inner loop's stacks, which are not kept for every round of this one.
+        A sum of products is one product behind the loop, of all iterations at once: with each a
+        stack of its iterations along the axis summed over, sum_t a[t]^T b[t] = a^T b. What is
+        summed of a stack that there is for that is summed behind the loop too. All else is carried,
+        and so is the product of an inner loop's stacks, which are not kept for every iteration of
+        this one.
         """
         products = {number: term for number, term in terms.items() if self._is_product(term)}
         totals = {number: self._product(term) for number, term in products.items()}
@@ -213,7 +215,7 @@ class LoopGradient:
         return lambda: self.results[len(self.carries) + number]
 
     def _stack(self, value: Value, axis: int) -> Later:
-        """The values of all rounds along a new axis, in memory once."""
+        """The values of all iterations along a new axis, in memory once."""
         is_read = value.id in self.region.slices or value.id in self.saved
         if not is_read:
             known = [each.axis for each in self.collected if each.value is value]

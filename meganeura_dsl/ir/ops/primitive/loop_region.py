@@ -1,7 +1,8 @@
-"""The body of a loop while it is made: the values of one round, in the builder of what is around.
+"""The body of a loop under construction: one iteration's values, in the outer builder.
 
-What depends on no round stays outside, where it is computed once, and is captured. So the values of
-a round are those that depend on the leaves that a region hands out, and `close` finds them.
+What depends on no iteration stays outside, where it is computed once, and is captured. So the
+values of an iteration are those that depend on the leaves that a region hands out, and `close`
+finds them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from meganeura_dsl.symbolic.size import Size
 
 @dataclass(frozen=True)
 class Carry:
-    """A leaf of a round, what it is in the first round, and what it is in the next one."""
+    """A leaf of an iteration, what it is in the first iteration, and what it is in the next one."""
 
     leaf: Value
     start: Value
@@ -28,7 +29,7 @@ class Carry:
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor with a slice for each round along an axis; `backward` is the last first."""
+    """A tensor with a slice for each iteration along an axis; `backward` is the last first."""
 
     source: Value
     axis: int
@@ -37,7 +38,7 @@ class Sliced:
 
 @dataclass(frozen=True)
 class Collected:
-    """A value of each round that becomes a slice of a result, along a new axis."""
+    """A value of each iteration that becomes a slice of a result, along a new axis."""
 
     value: Value
     axis: int
@@ -48,7 +49,7 @@ Attributes = tuple[Body, Size, int, tuple[int, ...], tuple[int, ...], bool]
 
 
 class Region:
-    """The leaves of one round, and what is known of them."""
+    """The leaves of one iteration, and what is known of them."""
 
     def __init__(self, build: Builder, rounds: Size) -> None:
         self.build = build
@@ -78,13 +79,13 @@ class Region:
 
     @property
     def round_index(self) -> Value:
-        """The index of the slices along their axes, an i32: of the last round where it is first."""
+        """The index of the slices along their axes, an i32; reversed if the last slice is first."""
         if self._round_index is None:
             self._round_index = self.leaf(TensorType(DType.I32, ()))
         return self._round_index
 
     def slice(self, source: Value, axis: int, *, backward: bool) -> Value:
-        """The slice of each round of a tensor whose axis has a size of one entry for each."""
+        """The slice of each iteration of a tensor whose axis has a size of one entry for each."""
         key = (source.id, axis, backward)
         known = self._by_source.get(key)
         if known is None:
@@ -115,7 +116,7 @@ class Region:
         return self._depends[value.id]
 
     def reached(self, roots: Iterable[Value]) -> list[Value]:
-        """The values of a round that roots are computed from, the leaves included, in order."""
+        """The values of an iteration that roots depend on, the leaves included, in order."""
         seen: dict[int, Value] = {}
         stack = [root for root in roots if self.depends(root)]
         while stack:

@@ -1,8 +1,8 @@
-"""A loop whose body is a graph of its own: each round computes on what the one before it left.
+"""A loop whose body is a graph of its own: each iteration computes on what the one before it left.
 
     carry[t + 1], collected[t] = body(t, carry[t], sliced[t], captured)
 
-The form is that of `jax.lax.scan`: a body is compiled once, whatever the number of rounds.
+The form is that of `jax.lax.scan`: a body is compiled once, whatever the number of iterations.
 """
 
 from dataclasses import dataclass

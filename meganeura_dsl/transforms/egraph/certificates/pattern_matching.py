@@ -209,7 +209,7 @@ class Matcher:
     known_values: Sequence[int] = ()
     """The values of the first graph that depend on parameters alone."""
     tiles: Sequence[tuple[int, ...]] = ()
-    """The forms of Winograd's convolution that are looked at."""
+    """The forms of Winograd's convolution that are tried."""
 
     def _stated(self, table: str, given: Sequence[Value]) -> Sequence[tuple[Value, ...]]:
         if table not in self._rows:

@@ -27,7 +27,7 @@ from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnaps
 FARTHEST = 3
 """Tensors that are read for one at most: a plan writes it sooner."""
 OP = 1e-9
-"""Seconds that an op costs besides, so that of graphs that are as good the shortest is chosen."""
+"""Extra seconds of each op, so that the shortest of equally good graphs is chosen."""
 STORED = 1e-9
 """The price of reading a derived tensor rather than a parameter as it is, in seconds."""
 

@@ -28,7 +28,7 @@ from meganeura_dsl.transforms.egraph.saturate.saturation import (
 
 @dataclass(frozen=True)
 class SaturatedGraph:
-    """A saturated e-graph, and what it took: rounds, matches of each rewrite, time per phase."""
+    """A saturated e-graph, with iterations, matches of each rewrite, and time per phase."""
 
     found: EGraphSnapshot
     iterations: int

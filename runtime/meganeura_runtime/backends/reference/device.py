@@ -1,4 +1,4 @@
-"""The CPU as the registry hands it out."""
+"""The CPU as a device of the registry."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""An open adapter as the registry hands it out."""
+"""An open adapter as a device of the registry."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING

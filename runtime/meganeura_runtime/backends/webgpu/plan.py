@@ -67,7 +67,7 @@ class CheckedIndex:
     """The type of the index: i32 or u32."""
     count: int
     location: str
-    """The line of the program that picks something."""
+    """The line of the program with the index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,7 +320,7 @@ class _Resident(Uploaded):
         ]
 
     def close(self) -> None:
-        """Give the memory back, once the steps that were handed to the device are done."""
+        """Free the memory, once the submitted steps are done."""
         if self.session is not None:
             for buffer in self._buffers.values():
                 self.session.device.free(buffer)

@@ -17,7 +17,7 @@ from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 BINDING = re.compile(r"@binding\((\d{1,3})\) var<storage, (read|read_write)>")
 """The declaration of a binding in a kernel, as ours are written."""
 MOST_LAUNCHES = 1 << 22
-"""Launches of a step, those of all rounds of loops counted."""
+"""Launches of a step, those of all iterations of loops counted."""
 WORD = 4
 """Alignment in bytes of offsets and sizes in buffers."""
 

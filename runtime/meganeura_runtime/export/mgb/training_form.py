@@ -42,7 +42,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class TrainingForm:
-    """All that a training loop has to know besides its step and its data."""
+    """All that a training loop needs beside its step and its data."""
 
     name: str
     """Of the `train` block."""

@@ -69,7 +69,7 @@ def export_onnx(
 
 
 def _require_rounds(symbolic: Elaboration) -> None:
-    """Refuse a scan that has no round for some sizes: a process of ONNX Runtime ends there."""
+    """Refuse a scan that has no iteration for some sizes: a process of ONNX Runtime ends there."""
     for value in symbolic.graph.values:
         if not isinstance(value.op, Scan):
             continue

@@ -128,7 +128,7 @@ def without_dead_stores(statements: list[Statement], variables: Sequence[str]) -
 def _pruned(
     statements: list[Statement], variable: str, *, is_read_behind: bool
 ) -> tuple[list[Statement], bool]:
-    """The statements that are left, and whether they read what the variable was before them."""
+    """The remaining statements, and True if they read the variable's earlier value."""
     kept: list[Statement] = []
     is_read = is_read_behind
     for each in reversed(statements):

@@ -30,7 +30,7 @@ def path_key(path: ast.Path) -> Key:
 
 
 class Paths:
-    """Tells for each path of a block what holds the parts below it: a list, a dict or a module."""
+    """Decides for each path of a block the container of its parts: a list, a dict or a module."""
 
     def __init__(self, block: ast.Block, instances: Sequence[Instance]) -> None:
         self.block = block

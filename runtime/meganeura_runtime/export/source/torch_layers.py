@@ -27,7 +27,7 @@ class Layer:
 
     name: str
     widths: tuple[tuple[str, int], ...]
-    """The input and the axis of each width that it is told, before its arguments."""
+    """The input and the axis of each width that it is given, before its arguments."""
     arguments: tuple[tuple[str, str, bool], ...]
     """Ours, theirs, and whether it stands by place."""
     ranked: int = 0

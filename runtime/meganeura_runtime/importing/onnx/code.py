@@ -127,7 +127,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Scanned:
-    """A loop; its values are what it carries, behind the last round, then what it collects."""
+    """A loop; its values are what it carries, behind the last iteration, then what it collects."""
 
     rounds: Size
     is_backward: bool

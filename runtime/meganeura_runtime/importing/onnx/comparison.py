@@ -33,9 +33,9 @@ from meganeura_runtime.importing.onnx.translation import Translation
 LARGEST_VALUE = 1 << 28
 """Elements of a value that is computed to compare."""
 MOST_NUMBERS = 1 << 34
-"""Elements of all values, those of each round of a loop included."""
+"""Elements of all values, those of each iteration of a loop included."""
 MOST_STEPS = 1 << 20
-"""Statements that are run, those of each round of a loop included."""
+"""Statements that are run, those of each iteration of a loop included."""
 MOST_ARITHMETIC = 1 << 40
 """Additions and multiplications."""
 ALLOWED_HALF = 2e-2
@@ -47,7 +47,7 @@ class Comparison:
     """The difference of a program from its file, on random inputs."""
 
     difference: float
-    """The largest difference of an output, NaN where no output tells anything."""
+    """The largest difference of an output, NaN if no output can be compared."""
     sizes: Mapping[str, int]
     untold: Mapping[str, str]
     """The outputs that tell nothing, and what they are: one number everywhere, or NaN."""
@@ -194,7 +194,7 @@ class _Work:
 
 
 def _work(statements: Iterable[Statement], sizes: Mapping[str, int]) -> _Work:
-    """The work of statements, of which a loop is done as often as it has rounds."""
+    """The work of statements, of which a loop is done as often as it has iterations."""
     steps = numbers = largest = 0
     for each in statements:
         counts = [prod(evaluate(size, sizes) for size in one.shape) for one in each.results]

@@ -49,7 +49,7 @@ class Draws:
 
 
 def _round_counters(build: Builder, shape: Sequence[Size]) -> Tensor:
-    """The counters of the rounds of a loop, which no program names."""
+    """The counters of the iterations of a loop, which no program names."""
     if len(shape) != 2 or shape[1] != WORDS:
         raise UnsayableError("words are read that are no counters of rounds")
     built = build.fresh(DType.U32, shape)

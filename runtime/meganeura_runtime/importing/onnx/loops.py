@@ -1,6 +1,7 @@
 """`Scan` and `Loop` as scans: what they carry, what they slice, what they collect.
 
-A `Loop` is one if its rounds are counted before it begins; what a round decides is refused.
+A `Loop` is one if its iterations are counted before it begins; what an iteration decides is
+refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ Body = Callable[[Sequence[Value]], Sequence[Tensor]]
 
 @dataclass(frozen=True)
 class Sliced:
-    """A tensor of which each round is given one slice."""
+    """A tensor of which each iteration is given one slice."""
 
     tensor: Tensor
     axis: int
@@ -103,7 +104,7 @@ def loop_rounds(node: Node, results: int) -> Rounds:
 
 
 def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list[Value | None]:
-    """The results of a loop; `counts` says that the number of a round is what a body begins with.
+    """The results of a loop; `counts` says that a body begins with the iteration's number.
 
     Raises `UnsayableError`.
     """
@@ -185,7 +186,7 @@ def _towards(build: Builder, sliced: Sliced, *, backward: bool) -> Sliced:
 
 
 def _slice(build: Builder, sliced: Sliced, round_index: Tensor) -> Tensor:
-    """The slice of a round: its place itself, where that is what is sliced."""
+    """The slice of an iteration: its place itself, where that is what is sliced."""
     x, axis = sliced.tensor, sliced.axis
     if x.id in build.counters:
         counter = build.fresh(x.dtype, x.shape[:axis] + x.shape[axis + 1 :])
@@ -202,7 +203,7 @@ def _slice(build: Builder, sliced: Sliced, round_index: Tensor) -> Tensor:
 
 
 def linear_recurrence(build: Builder, rounds: Rounds, body: GraphProto) -> list[Value] | None:
-    """`linear_recurrence`, if a round is h = a h + b, from 0 on; None if it is something else."""
+    """`linear_recurrence`, if an iteration is h = a h + b, from 0 on; None otherwise."""
     if len(rounds.starts) != 1 or len(rounds.sliced) != 2 or len(rounds.collected) != 1:
         return None
     (a, b), (start,) = rounds.sliced, rounds.starts

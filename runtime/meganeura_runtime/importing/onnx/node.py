@@ -98,7 +98,7 @@ def element_of(of: np.dtype[Any]) -> DType:
 
 
 def plain(number: Any) -> Size:  # noqa: ANN401 - an element of any array
-    """An element of an array as Python's own number, or as the size it is."""
+    """An element of an array as a Python number, or as a `Size` if it is symbolic."""
     return (
         number if isinstance(number, Dim) else number.item() if hasattr(number, "item") else number
     )
@@ -142,7 +142,7 @@ class Node:
     tracked: Mapping[str, int] = field(default_factory=dict[str, int])
     """The number of batches that batch norms have seen, by the names of these counts."""
     is_round: bool = False
-    """True if the node stands in the rounds of a loop."""
+    """True if the node stands in the iterations of a loop."""
     follower: Known | None = None
     """The constant that the only reader of the result adds to it, if any."""
     is_absorbed: bool = False
@@ -249,7 +249,7 @@ class Node:
     def is_own(self, known: Value | None) -> bool:
         """True if an operand is an initializer that a layer may keep: finite, and of f32.
 
-        Other nodes may read it too, but for one in the rounds of a loop.
+        Other nodes may read it too, but for one in the iterations of a loop.
         """
         return (
             isinstance(known, Known)

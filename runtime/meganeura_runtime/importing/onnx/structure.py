@@ -1,7 +1,7 @@
 """Runs of statements that repeat, as a block applied in a loop.
 
-A run repeats if its rounds differ in one index of the paths of their parameters and in what they
-are given by the round before, and in nothing else.
+A run repeats if its iterations differ in one index of the paths of their parameters and in what
+they are given by the iteration before, and in nothing else.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from meganeura_runtime.importing.onnx.code import (
 MOST_STATEMENTS = 6000
 """Of a program in which repetitions are looked for."""
 FEWEST = 3
-"""Statements of a round that is worth a block."""
+"""Statements of an iteration that is worth a block."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Repeat:
     shared: tuple[int, ...]
     """The values that all iterations read."""
     body: "Body"
-    """One round, with index `first + 1`."""
+    """One iteration, with index `first + 1`."""
     inputs: tuple[Tensor, ...]
     """The inputs of the block: the carried values, then the shared ones."""
     size: int
-    """The statements of a round."""
+    """The statements of an iteration."""
 
     @property
     def cost(self) -> tuple[int, int, int]:
@@ -56,7 +56,7 @@ class Repeat:
 
     @property
     def path(self) -> Words:
-        """The path of the round that is the body."""
+        """The path of the iteration that is the body."""
         return (*self.prefix, self.first + 1)
 
 
@@ -80,7 +80,7 @@ def straight(statements: Sequence[Statement], results: Sequence[int]) -> Body:
 
 
 def folded_loops(body: Body, inputs: Sequence[Tensor]) -> Body:
-    """The body with its repetitions as loops, those within rounds included."""
+    """The body with its repetitions as loops, those within iterations included."""
     first, rest = _hoisted([each for each in body.steps if isinstance(each, Statement)])
     if len(first) + len(rest) > MOST_STATEMENTS:
         return body
@@ -139,7 +139,7 @@ def _merged(
 
 
 def _is_shared(statement: Statement, reads: Counter[int]) -> bool:
-    """True if a parameter is a constant of no round: without an index, or read several times."""
+    """True if a parameter belongs to no iteration: it has no index, or is read several times."""
     code = statement.code
     if not isinstance(code, Declared) or code.kind == "param":
         return False
@@ -203,7 +203,7 @@ def _form(statement: Statement) -> object:
 
 
 class _DiffersError(Exception):
-    """Rounds differ in more than their index."""
+    """Iterations differ in more than their index."""
 
 
 def _verified(
@@ -293,7 +293,7 @@ def _kind(
 def _index(
     statements: Sequence[Statement], first: int, period: int, count: int
 ) -> tuple[Words, int]:
-    """The path before the one index in which all rounds differ, and the first index."""
+    """The path before the one index in which all iterations differ, and the first index."""
     found: set[tuple[Words, int]] = set()
     for offset in range(period):
         rounds = [list(_paths(statements[first + r * period + offset])) for r in range(count)]

@@ -99,7 +99,7 @@ class _Scope:
     sequences: dict[str, Sequence[Value]] = field(default_factory=dict[str, Sequence[Value]])
     """The sequences of tensors among its names."""
     is_round: bool = False
-    """True if it is gone through in each round of a loop."""
+    """True if each iteration of a loop runs it."""
 
 
 def translate(
@@ -509,7 +509,7 @@ class _Translator:
         depth: int,
         label: str,
     ) -> Sequence[Value | None]:
-        """The results of a `Scan`, or of a `Loop` whose rounds are counted before it begins."""
+        """The results of a `Scan`, or of a `Loop` whose iterations are counted before it begins."""
         graph = next((each.g for each in proto.attribute if each.name == "body"), None)
         if graph is None:
             raise UnsayableError("it has no `body`")

@@ -29,7 +29,7 @@ WIDEST = 64
 WIDEST_PIPE = 150
 """Characters of what is piped on."""
 INDICES = ("t", "k")
-"""Names of what counts the rounds of a scan."""
+"""Names of what counts the iterations of a scan."""
 POOL = ("x", "y", "z", "u", "v", "w", "a", "b", "c", "d", "e", "f", "g", "h", "p", "q", "r")
 
 
@@ -234,7 +234,7 @@ class BodyWriter:
         yield from (f"  {line}" for line in inner.round_lines(code, names, round_index))
 
     def round_lines(self, code: Scanned, names: Sequence[str], round_index: str) -> list[str]:
-        """The lines of a round: its statements, what is collected, what is carried on.
+        """The lines of an iteration: its statements, what is collected, what is carried on.
 
         What a carry becomes is read before another carry is bound that it may be.
         """

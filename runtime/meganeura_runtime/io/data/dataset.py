@@ -35,7 +35,7 @@ from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, verify
 
 READ_FIRST = 1 << 30
-"""Bytes of a split up to which all of it is looked at before a run; each batch of a larger one."""
+"""Bytes of a split up to which all of it is checked before a run; else each batch is."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _declared_as_stored(
 
 
 def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:
-    """The feeds, with all values looked at that are few enough and do not take long to have."""
+    """The feeds, with all values checked that are few enough and quickly read."""
     contents = [feed.tensor.content for feed in feeds.values()]
     size = sum(each.itemsize * prod(each.shape) for each in contents)
     found: dict[str, Feed] = {}

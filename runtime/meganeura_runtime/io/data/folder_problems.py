@@ -29,7 +29,7 @@ class WorkerDied(Problem, code="E0611", topic="data"):
     file: str
 
     def report(self) -> Report:
-        """Say how it ended, and what it was at."""
+        """Say how the process ended, and which file it was reading."""
         how = f"by signal {-self.status}" if self.status < 0 else f"with exit code {self.status}"
         return self.message(
             f"a process that decodes files ended {how}",

@@ -44,7 +44,7 @@ def _checked(feed: Feed, bound: Bound | None, location: Span | None) -> Feed:
 
 
 def check_ids(tensor: StoredTensor, bound: Bound, location: Span | None = None) -> None:
-    """Raise `ProblemError` at the first value that picks nothing."""
+    """Raise `ProblemError` at the first index out of range."""
     for start, values in chunks(tensor.content):
         rows = values if tensor.shape else values.reshape(())
         check_values(rows, bound, tensor.name, str(tensor.file), location, start)

@@ -14,7 +14,7 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """An iterable of batches, which nobody has looked at."""
+    """An iterable of batches that has not been read."""
 
     data: Iterable[object]
 
@@ -45,7 +45,7 @@ def python_data(
 
 
 def _has_examples(data: object, input_spec: InputSpec, what: str) -> bool:
-    """True if items can be picked, and each is one example rather than a batch of them."""
+    """True if items can be indexed, and each is one example rather than a batch."""
     if not isinstance(data, Sized) or not hasattr(data, "__getitem__") or _is_no_collection(data):
         return False
     try:
@@ -63,5 +63,5 @@ def _has_examples(data: object, input_spec: InputSpec, what: str) -> bool:
 
 
 def _is_no_collection(data: object) -> bool:
-    """True if it could be gone through, and yet holds neither examples nor batches."""
+    """True if it is iterable, and yet holds neither examples nor batches."""
     return isinstance(data, str | bytes | np.ndarray)

@@ -28,7 +28,7 @@ class RowSource(ABC):
     dtype: np.dtype[np.generic]
     """The type of an element."""
     is_read_at_once: ClassVar[bool] = True
-    """True if all of it can be looked at before a run, rather than each row when it is used."""
+    """True if all of it can be checked before a run, rather than each row when it is used."""
     is_checked: ClassVar[bool] = False
     """True if all values are known to be finite."""
     is_slow: ClassVar[bool] = False

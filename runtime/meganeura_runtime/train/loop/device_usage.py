@@ -7,7 +7,7 @@ from meganeura_runtime.train.events import DeviceUsage
 
 
 class UsageMeter:
-    """Adds up when the devices have nothing to do, by looks at them that never wait.
+    """Adds up the idle time of devices, by polls that never wait.
 
     Between two looks that found nothing to do they had nothing to do; where only the second did,
     they ended somewhere between, and half of that time counts. Where the host reads what a step
@@ -49,7 +49,7 @@ class UsageMeter:
         self._since, self._was_busy = now, is_busy
 
     def stepped(self) -> None:
-        """Count the time since the last look, in which a step was made, or handed over."""
+        """Count the time since the last poll, in which a step was run, or submitted."""
         if self._since is None:
             return
         now = self._now()

@@ -14,7 +14,7 @@ WORTH_A_THREAD = 1 << 20
 
 
 LOOK_SECONDS = 0.002
-"""Longest wait for inputs between two looks at the device."""
+"""Longest wait for inputs between two polls of the device."""
 AT_A_TIME = 3
 """Batches that are gathered at a time where that takes computation: no process waits for work."""
 

@@ -18,7 +18,7 @@ from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 MOST_TEXT = 200_000
 """Characters of all texts of a program that a description keeps."""
 MOST_FILES = 20_000
-"""Tracked files that are looked at; of a larger repository the commit alone is told."""
+"""The most tracked files to compare; of a larger repository only the commit is reported."""
 INDEX = 16
 """MiB of an index that is read."""
 HASHED = 4
@@ -123,7 +123,7 @@ def _commit(git: Path, common: Path, ref: str) -> str:
 
 
 def _changed(top: Path, index: Path) -> int | None:
-    """Counts tracked files that differ from the index; `None` where that cannot be told."""
+    """Counts tracked files that differ from the index; `None` if that is not known."""
     try:
         return sum(_differs(top / name, size, time, digest) for name, size, time, digest in
                    _entries(read_bytes(index, INDEX)))  # fmt: skip

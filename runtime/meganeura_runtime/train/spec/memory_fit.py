@@ -168,10 +168,10 @@ class MemoryProbe:
 def fit(probe: MemoryProbe, available: int | None = None) -> Fit:
     """Returns the memory of a run, and the largest batch within these bytes, if any are given.
 
-    The run is one with the setting `memory`, which is what is available where it is not set: rounds
-    of scans are recomputed as far as that is needed. Where it is set, no more is available. Raises
-    `ProblemError` for sizes that the program refuses, and `DeviceError` where the backend does not
-    say what a step takes.
+    The run is one with the setting `memory`, which is what is available where it is not set:
+    iterations of scans are recomputed as far as that is needed. Where it is set, no more is
+    available. Raises `ProblemError` for sizes that the program refuses, and `DeviceError` where the
+    backend does not say what a step takes.
     """
     sizes = dict(probe.settings.sizes)
     counter = probe.counter

@@ -105,7 +105,7 @@ class LinkedReduction(Op):
         return updates.with_shape((*before, *first.shape, *after))
 
     def evaluate(self, first: Array, following: Array, updates: Array) -> Array:
-        """Follow all lists at once, one link at a time."""
+        """Follow the linked lists of all rows at once, one link at a time."""
         ended = np.concatenate([following, following.shape]).astype(np.int64)
         combine, nothing = combination(self.kind, updates)
         none = np.full_like(np.take(updates, [0], self.axis), nothing)

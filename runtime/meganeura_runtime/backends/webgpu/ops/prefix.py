@@ -1,4 +1,4 @@
-"""Rounds of a prefix scan and of a merge sort; only lowered graphs contain them."""
+"""Iterations of a prefix scan and of a merge sort; only lowered graphs contain them."""
 
 from dataclasses import dataclass
 from typing import ClassVar

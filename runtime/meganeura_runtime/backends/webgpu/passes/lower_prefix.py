@@ -1,4 +1,4 @@
-"""Prefix scans and sorts along an axis, in rounds that are a kernel each."""
+"""Prefix scans and sorts along an axis, in iterations that are a kernel each."""
 
 from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import Broadcast, Cumulative, Iota, LinearRecurrence, Sort
@@ -6,7 +6,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_runtime.backends.webgpu.ops.prefix import MergeRound, PrefixRound, RecurrenceRound
 
 TERMS = 8
-"""Elements that a round combines: a scan of n takes log n / log 8 rounds."""
+"""Elements that an iteration combines: a scan of n takes log n / log 8 iterations."""
 
 
 def lower_cumulative(build: Builder, op: Cumulative, x: Value) -> Value:

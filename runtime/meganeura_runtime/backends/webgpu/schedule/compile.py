@@ -186,7 +186,7 @@ def byte_size(value: Value) -> int:
 
 
 def _excesses_of(loop: LoopSchedule, limits: DeviceLimits) -> Iterator[LimitError]:
-    """The same for the rounds of a loop."""
+    """The same for the iterations of a loop."""
     yield from _excesses(loop.graph, loop.stored, limits)
     for one in loop.kernels:
         if isinstance(one, LoopSchedule):

@@ -52,7 +52,7 @@ LARGE = 1 << 20
 BUSY_ROWS = 32
 """Rows that keep a GPU busy enough to let it go over their terms again."""
 SHORT = 1 << 16
-"""Terms of all rows that are gone over again however few the rows are."""
+"""Terms of all rows that may be computed again however few the rows are."""
 AHEAD = 16 << 20
 """Bytes that are not held for a later pass only to save a launch."""
 DEEPEST = 96

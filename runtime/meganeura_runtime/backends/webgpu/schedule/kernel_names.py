@@ -24,7 +24,7 @@ ARITHMETIC = (*SILENT, "add", "sub", "mul", "div", "neg", "where", "cast")
 
 @dataclass(frozen=True, slots=True)
 class KernelName:
-    """The kind of a kernel, the sizes it works on, and what it does besides."""
+    """The kind of a kernel, its sizes, and its epilogue."""
 
     kind: str
     sizes: str

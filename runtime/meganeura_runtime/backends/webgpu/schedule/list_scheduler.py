@@ -118,7 +118,7 @@ class _Queue:
         self._others: list[tuple[int, int]] = []
 
     def add(self, number: int) -> None:
-        """Take a kernel in that waits for nothing any more."""
+        """Add a kernel whose inputs are all ready."""
         self._ready.add(number)
         queue = self._freeing if self._growth[number] < 0 else self._others
         heapq.heappush(queue, (self._ranks[number], number))

@@ -1,17 +1,17 @@
-"""A loop as kernels that run again and again: those of its body, and those between two rounds.
+"""A loop as kernels that run again and again: those of its body, and those between two iterations.
 
     begin      carries = starts, counter = first
-    each round
+    each iteration
       body     next and collected values, from carries, captured tensors and slices
-      slices   each collected value to its place in the stack of all rounds
+      slices   each collected value to its place in the stack of all iterations
       end      carries = next, counter += 1
 
-The counter is an i32 in memory, so that all rounds are one submission. A slice is read where it
+The counter is an i32 in memory, so that all iterations are one submission. A slice is read where it
 lies, at the index that the counter gives.
 
 Where a loop stops, a flag is true at the beginning and then what the last carry is at the end of
-each round. The kernels of a body read it, and return at once where it is false. They would compute
-what they did in the round before, which changed no carry and collected zeros.
+each iteration. The kernels of a body read it, and return at once where it is false. They would
+compute what they did in the iteration before, which changed no carry and collected zeros.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -57,7 +57,7 @@ class LoopSchedule:
     value: Value
     """One of its results."""
     graph: Graph
-    """A round after all passes."""
+    """An iteration after all passes."""
     stored: Collection[int]
     """Its values that are in memory, by id."""
     rounds: int
@@ -77,7 +77,7 @@ class LoopSchedule:
 
     @property
     def first(self) -> int:
-        """The counter in the first round."""
+        """The counter in the first iteration."""
         return self.rounds - 1 if self.op.backward else 0
 
     @property
@@ -88,14 +88,14 @@ class LoopSchedule:
 
 @dataclass(frozen=True)
 class RoundGraph:
-    """A round for kernels, and where each collected value is: an output, or a leaf."""
+    """An iteration for kernels, and where each collected value is: an output, or a leaf."""
 
     graph: Graph
     given: tuple[str, ...]
 
 
 def round_graph(op: Loop) -> RoundGraph:
-    """A round in which slices are looked up in whole tensors, at the place of the round."""
+    """An iteration that reads slices from whole tensors, at its own index."""
     build = Builder()
     leaves = {ROUND: build.add(op.body.inputs[ROUND].op)}
     for name in op.names:

@@ -63,7 +63,7 @@ FLOAT32, BFLOAT16 = np.dtype(jnp.float32), np.dtype(jnp.bfloat16)
 
 @dataclass(frozen=True)
 class Numerics:
-    """The floats of a graph's values."""
+    """The float type of each value of a graph."""
 
     precision: ComputePrecision
     stored: Mapping[int, np.dtype[np.generic]]

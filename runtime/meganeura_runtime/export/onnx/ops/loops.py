@@ -87,7 +87,7 @@ def _accumulated(
 ) -> tuple[Tensor, ...]:
     """Returns one carry after each iteration, along the axis of the operands that is scanned.
 
-    A round applies each step to what there is and to a slice of the next operand.
+    An iteration applies each step to what there is and to a slice of the next operand.
     """
     of = value.type
     each = of.with_shape((*of.shape[:axis], *of.shape[axis + 1 :]))

@@ -27,7 +27,7 @@ FEWEST = 128
 FEWEST_SCORES = 1 << 21
 """Scores of all heads together for which a GPU is busy enough."""
 ENOUGH_WORKGROUPS = 1056
-"""Workgroups for which keys are looked at in parts."""
+"""Workgroups for which keys are processed in parts (split-KV)."""
 
 
 def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
@@ -77,7 +77,7 @@ def _fits(heads: Heads, limits: DeviceLimits) -> bool:
 
 
 def kv_splits(heads: Heads) -> int:
-    """In how many parts the keys are looked at, so that a GPU is busy."""
+    """The number of parts in which keys are processed, so that a GPU is busy."""
     groups = prod(heads.batch) * -(-heads.queries // TILE.rows)
     blocks = -(-heads.keys // TILE.columns)
     return max(1, min(ENOUGH_WORKGROUPS // groups, blocks // 4))

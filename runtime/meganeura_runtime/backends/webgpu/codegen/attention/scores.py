@@ -55,7 +55,7 @@ class Heads:
         return width_of(self.v.type)
 
     def shared(self, head: Index) -> Index:
-        """The head of keys and values that a head of queries looks at."""
+        """The head of keys and values that a head of queries reads."""
         return (*head[:-1], head[-1] // self.whole.shared)
 
     @property

@@ -1,4 +1,4 @@
-"""The kernels between the rounds of a loop, and those of rounds that a loop may leave out."""
+"""The kernels between the iterations of a loop, and of iterations that a loop may skip."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ GOING = "going"
 class Move:
     """So many elements of a tensor, to another one; or to a slice of it, if `inner` says which.
 
-    Element i goes to (i / inner * rounds + counter) * inner + i % inner.
+    Element i goes to (i / inner * iterations + counter) * inner + i % inner.
     """
 
     source: int

@@ -1,4 +1,4 @@
-"""One round of a prefix scan, and one of a merge sort: an element of a few others."""
+"""One iteration of a prefix scan, and one of a merge sort: an element of a few others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -257,7 +257,7 @@ def multiply(
 def multiply_in_rounds(
     emitter: WgslEmitter, tile: Tile, left: SharedMemoryBank, right: SharedMemoryBank
 ) -> None:
-    """The same products in the same order, of which each round of a loop has a few terms."""
+    """The same products in the same order, of which each iteration of a loop has a few terms."""
     terms = next(count for count in (4, 2, 1) if tile.terms % count == 0)
     with emitter.block(f"for (var k = 0u; k < {tile.terms // terms}u; k++)"):
         emitter.line(f"let x = down + k * {terms * left.pitch}u;")

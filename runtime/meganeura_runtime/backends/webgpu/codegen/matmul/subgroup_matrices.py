@@ -46,7 +46,7 @@ class Matrices(ABC):
 
     @abstractmethod
     def load(self, name: str, array: str, at: str, row: int) -> str:
-        """Take a square of the array `left` or `right` from an entry on, with rows of so many."""
+        """Load a square at entry `at` of the array `left` or `right`; `row` is its row stride."""
 
     @abstractmethod
     def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
@@ -54,7 +54,7 @@ class Matrices(ABC):
 
     @abstractmethod
     def store(self, array: str, at: str, sums: str, row: int) -> Sequence[str]:
-        """Write a square of sums to an array from an entry on, with rows of so many."""
+        """Store a square of sums at entry `at` of an array; `row` is its row stride."""
 
 
 class ChromiumMatrices(Matrices):

@@ -118,7 +118,7 @@ class WgslEmitter:
 
     @contextmanager
     def block(self, header: str) -> Generator[None]:
-        """A block that what does not depend on it is moved out of."""
+        """Opens a block; expressions that do not depend on it are written before it."""
         self._scopes.append(_Scope())
         yield
         inner = self._scopes.pop()
