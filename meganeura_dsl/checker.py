@@ -177,14 +177,19 @@ class Checker:
 
         Without a `return` nothing is used, nor is a value whose name is misspelt where it is read.
         """
-        roots = [each for each in self.sink if isinstance(each, NoResult | UnknownName)]
+        roots = [
+            (each, each.report().label)
+            for each in self.sink
+            if isinstance(each, NoResult | UnknownName)
+        ]
         return {
             each
             for each in self.sink
             if isinstance(each, UnusedValue | UnappliedLayer)
+            for label in (each.report().label,)
             for declaration in (*self.module.own.values(), *self.module.trains.values())
-            if _is_within(each, declaration)
-            if any(_is_within(root, declaration) and _explains(root, each) for root in roots)
+            if _is_within(label, declaration)
+            if any(_is_within(at, declaration) and _explains(root, each) for root, at in roots)
         }
 
     def _declarations(self) -> None:
@@ -432,7 +437,8 @@ class Checker:
 
     def _is_of_refused(self, problem: Problem) -> bool:
         """True if a problem is in a refused block, whose problems are all reported."""
-        return any(_is_within(problem, block) for block in self._refused)
+        label = problem.report().label if self._refused else None
+        return any(_is_within(label, each) for each in self._refused)
 
     def _labels(self) -> Iterator[Label]:
         """Yields the labels of problems that are reported already."""
@@ -457,12 +463,11 @@ def _is_same(problem: Problem, other: Problem) -> bool:
     return (one.code, one.headline, one.label) == (two.code, two.headline, two.label)
 
 
-def _is_within(problem: Problem, node: ast.Node) -> bool:
-    """True if a problem is located in a declaration."""
-    label, span = problem.report().label, node.span
-    if label is None or label.span.source is not span.source:
+def _is_within(label: Label | None, node: ast.Node) -> bool:
+    """True if a label begins in a declaration."""
+    if label is None or label.span.source is not node.span.source:
         return False
-    return span.start <= label.span.start < span.end
+    return node.span.start <= label.span.start < node.span.end
 
 
 def _explains(root: Problem, unused: UnusedValue | UnappliedLayer) -> bool:
