@@ -40,7 +40,10 @@ os.environ["MEGANEURA_VERIFY"] = "1"
 TESTS = Path(__file__).parent
 PARITY = TESTS / "parity"
 OPTIMIZED_ONCE = (
-    *("benchmarks/", "cli/", "parity/", "runtime/backends/xla/", "runtime/export/"),
+    *("benchmarks/", "cli/", "parity/", "plugins/"),
+    *(f"runtime/backends/test_{name}.py" for name in ("index_checks", "inference")),
+    *(f"runtime/backends/test_{name}.py" for name in ("session_use", "shared_memory")),
+    *("runtime/backends/xla/", "runtime/export/"),
     *("runtime/infer/", "runtime/train/", "runtime/web/", "stdlib_models/"),
     *("test_api.py", "test_end_to_end.py", "trainer/"),
 )
@@ -88,7 +91,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """No garbage is looked for while tests are listed, nor later in what was imported for them.
+    """No garbage is looked for while tests are listed, nor later in what was made for that.
 
     It is looked for more rarely in the tests themselves; a test of what is freed calls
     `gc.collect`.
@@ -97,7 +100,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECTIONS)
         gc.enable()
