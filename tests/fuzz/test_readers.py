@@ -178,12 +178,12 @@ PROGRAMS = {
     b"model m = g()\n",
     "doubling": b"block g()(x: [n]) -> [n]:\n" + b"  x = x + x\n" * 2_000 + b"  return x\n",
     "many parameters": b"block f("
-    + b", ".join(b"a%d=1" % number for number in range(effort(1_500, 5_000)))
+    + b", ".join(b"a%d=1" % number for number in range(effort(700, 5_000)))
     + b")(x: [n]) -> [n]:\n  return x\n",
     "many settings": b"train f(x: [n]):\n  minimize mean(x)\n  run:\n"
-    + b"".join(b"    a%d = 1\n" % number for number in range(effort(1_500, 5_000))),
+    + b"".join(b"    a%d = 1\n" % number for number in range(effort(700, 5_000))),
     "models in a row": b"".join(
-        b"model m%d = m%d()\n" % (i, i + 1) for i in range(effort(110, 150))
+        b"model m%d = m%d()\n" % (i, i + 1) for i in range(effort(70, 150))
     ),
 }
 

@@ -14,6 +14,7 @@ from meganeura_dsl.diagnostics.problem import Report, Severity
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import models
 from meganeura_dsl.resources import standard_models
+from tests.effort import effort
 
 SLIPS = """\
 block MBConv(expand=4)(x: [n, c, h, w]) -> [n, c, h, w]:
@@ -264,7 +265,7 @@ def mutants(name: str, seed: int, count: int) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("name", MODELS)
 def test_of_one_mistake_nothing_but_itself_is_told(name: str) -> None:
     """Blocks, models, trainings and expectations that use the wrong one are not refused for it."""
-    for line, text in mutants(name, seed=len(name), count=6):
+    for line, text in mutants(name, seed=len(name), count=effort(3, 60)):
         found = errors(text)
         codes = {each.code for each in found} - {"E0207", "E0221"}
         told = {each.label.span.line for each in found if each.label and each.code in codes}
