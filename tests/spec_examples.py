@@ -105,6 +105,13 @@ from meganeura_runtime.io.data.source_problems import (
     WrongWeights,
 )
 from meganeura_runtime.io.files import file_problems
+from meganeura_runtime.io.hub.hub_problems import (
+    HubRefused,
+    NoSafetensors,
+    NotReached,
+    UnknownPretrained,
+    WrongChecksum,
+)
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.preprocess.token_problems import (
     EmptyPrompt,
@@ -273,6 +280,21 @@ EXAMPLES: Mapping[str, Problem] = {
         UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "an image becomes f32[n, 3, h, w]"),
         NoRows("sage", (("x", "f32[v, 34]"), ("source", "i32[e]"), ("target", "i32[e]"))),
         UnfitNames("names.txt", 10, 1000),
+        UnknownPretrained("resnet18", ("timm:resnet18",)),
+        HubRefused("me/net", "v9", "it has no such branch, tag or commit"),
+        NotReached(
+            "timm/resnet18.a1_in1k",
+            "491b427b45c94c7fb0e78b5474cc919aff584bbf",
+            "nothing is asked of it (`--offline`, or HF_HUB_OFFLINE)",
+            20_971_520,
+        ),
+        NoSafetensors("me/net", ("pytorch_model.bin",), ()),
+        WrongChecksum(
+            Path("model.safetensors"),
+            "timm/resnet18.a1_in1k",
+            "SHA-256 80c49dee3da4822c009c5a7fe591e9223c5a2cfcf95a4067ca4dfb5a7b89c612",
+            "SHA-256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ),
         MissingExtra("PIL.Image", "images", "read images"),
         file_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
         file_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),

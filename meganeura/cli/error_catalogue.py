@@ -18,6 +18,7 @@ from meganeura_runtime.io.data import (
     source_problems,
 )
 from meganeura_runtime.io.files import file_problems
+from meganeura_runtime.io.hub import hub_problems
 from meganeura_runtime.io.preprocess import preprocess_problems, token_problems
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
@@ -32,6 +33,7 @@ def problems() -> tuple[type[Problem], ...]:
         folder_problems,
         file_problems,
         index_problems,
+        hub_problems,
         weights,
         weight_names,
         inference_problems,

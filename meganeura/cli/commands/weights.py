@@ -1,10 +1,12 @@
-"""`meganeura weights`: files of weights beside the model they should fit."""
+"""`meganeura weights`: weights from a hub, and files of them beside the model they should fit."""
 
 import json
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,16 +22,17 @@ from meganeura.cli.options.model_options import (
     exceptions,
     given_names,
 )
+from meganeura.cli.options.output_file import Force
 from meganeura.cli.ui.console import exit_code, say, show
 from meganeura_dsl.diagnostics.json_report import as_json
-from meganeura_dsl.diagnostics.plain_table import count
+from meganeura_dsl.diagnostics.plain_table import count, table
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
 
 if TYPE_CHECKING:
     from meganeura_runtime.io.weights import Comparison
 
 weights = typer.Typer(
-    help="Look at files of weights.",
+    help="Get weights from a hub, and look at files of weights.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -39,7 +42,92 @@ weights = typer.Typer(
 
 @weights.callback()
 def _verbs() -> None:
-    """Look at files of weights."""
+    """Get weights from a hub, and look at files of weights."""
+
+
+@weights.command()
+def get(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="As `list` has it, or timm:NAME, hf:OWNER/NAME.")
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where to; weights/MODEL without."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="The model that the weights have to fit.")
+    ] = None,
+    changes: Changes = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Take what the cache holds; ask no hub.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Download pretrained weights, with their preprocessing and the names of their classes.
+
+    They are compared with checksums and with the model. `NAME@REVISION` is a branch, tag or commit.
+    """
+    from meganeura_dsl.support.paths import cache_folder
+    from meganeura_runtime.io.hub.conversion import fitted, preparation_of, write_folder
+    from meganeura_runtime.io.hub.pretrained import pretrained
+    from meganeura_runtime.io.hub.snapshot import WEIGHTS, Cache
+
+    source = pretrained(name)
+    folder = Path("weights") / source.folder if output is None else output
+    _require_replaceable(folder / WEIGHTS, force=force)
+    taken_by = model or source.model
+    chosen = configured(taken_by, changes) if taken_by else None
+    if chosen is None and changes:
+        raise typer.BadParameter("there is no model to change: name it by --model")
+    parameters = None if chosen is None else chosen.elaborate().parameters
+    say(f"{source.repository} at {source.revision}")
+    with ExitStack() as held:
+        base = cache_folder() or Path(held.enter_context(TemporaryDirectory()))
+        snapshot = Cache.of(base, source, say, offline=offline).get(source)
+        prepared = preparation_of(snapshot)
+        tensors, found = fitted(snapshot, parameters)
+        write_folder(folder, snapshot, tensors, prepared)
+    if found is not None and chosen is not None:
+        say("\n".join(_summary(chosen.name, found, ())))
+    else:
+        say("compared with no model, as none is known: --model does")
+    if prepared.image is not None:
+        say(f"images: {prepared.image.steps}")
+    classes = count(len(prepared.classes), "name") if prepared.classes else "no names"
+    say(f"classes: {classes}")
+    pinned = f"{source.name}@{snapshot.source.revision}"
+    say(f"written: {folder}; the same again: meganeura weights get {pinned}")
+
+
+def _require_replaceable(path: Path, *, force: bool) -> None:
+    """Refuse to replace a file of weights that no such command wrote."""
+    from meganeura_runtime.io.files.file_problems import WouldReplace
+    from meganeura_runtime.io.hub.conversion import SOURCE
+    from meganeura_runtime.io.tensors.safetensors_file import read_metadata
+
+    if force or not path.exists():
+        return
+    try:
+        is_ours = SOURCE in read_metadata(path)
+    except ProblemError:
+        is_ours = False
+    if not is_ours:
+        raise ProblemError(WouldReplace(path, "it is not of a hub"))
+
+
+@weights.command("list")
+def list_() -> None:
+    """List pretrained weights that standard models take, with the revisions they are pinned to."""
+    from meganeura_runtime.io.hub.pretrained import PINNED
+
+    head = ("name", "model", "repository", "commit", "SHA-256")
+    rows = [
+        (each.name, each.model, each.repository, each.revision[:12], each.sha256[:12])
+        for each in PINNED
+    ]
+    say(table([head, *rows]))
+    say("\nAny other repository: timm:resnet26.bt_in1k, hf:OWNER/NAME, and behind them @REVISION")
 
 
 @weights.command()

@@ -17,7 +17,7 @@ ON_THE_COMMAND_LINE = ("--set",)
 
 WRONG_NAMES = (
     *("E0119", "E0218", "E0405", "E0533", "E0541", "E0551", "E0570", "E0585", "E0586", "E0587"),
-    "E0620",
+    *("E0620", "E0650"),
 )
 """Codes of a file, program, model, `train`, tensor, device, rule or run that does not exist."""
 

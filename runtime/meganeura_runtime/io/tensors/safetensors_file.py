@@ -9,6 +9,7 @@ Format: https://huggingface.co/docs/safetensors
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import cast
 
@@ -155,6 +156,34 @@ def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[st
         except SafetensorError as error:
             raise ProblemError(CannotWrite(path, str(error))) from None
         _sort_header(partial)
+
+
+def write_stored(
+    path: Path, tensors: Mapping[str, StoredTensor], metadata: Mapping[str, str]
+) -> None:
+    """Write tensors of other files as they are stored there, under these names.
+
+    One is read at a time. Raises `ProblemError` where one cannot be read or the file not written.
+    """
+    types = {name: str(each) for name, each in tensors.items()}
+    contents = {
+        name: each.content if isinstance(each.content, InFile) else each.bits
+        for name, each in tensors.items()
+    }
+    entries = {**metadata, **checksums.checksums(metadata, types, contents)}
+    header: dict[str, object] = {METADATA: dict(sorted(entries.items()))}
+    reached = 0
+    for name, each in sorted(tensors.items()):
+        end = reached + prod(each.shape) * BITS[each.stored].itemsize
+        place = [reached, end]
+        header[name] = {"dtype": each.stored.upper(), "shape": each.shape, "data_offsets": place}
+        reached = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text = text.ljust(-(-len(text) // 8) * 8)
+    with replacing(path) as partial, partial.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, each in sorted(tensors.items()):
+            file.write(np.ascontiguousarray(each.bits).tobytes())
 
 
 def _sort_header(path: Path) -> None:
