@@ -7,6 +7,7 @@ single precision on each device as a training step is planned.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from textwrap import dedent
 
 import numpy as np
@@ -414,6 +415,7 @@ def test_the_same_on_a_device(written: Slope, device: str) -> None:
     models.assert_near(found, theirs(written, weights, data), 2e-4)
 
 
+@cache
 def planned(written: Slope) -> Graph:
     """The loss and its gradients as a training step has them: optimized before and after."""
     forward = optimize(models.training(written.case).graph, mode="forward").graph

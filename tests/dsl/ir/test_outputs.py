@@ -113,6 +113,7 @@ def test_a_text_with_the_letters_of_a_role_has_none() -> None:
 # --- no text is made or read elsewhere -----------------------------------------------------------
 
 PREFIXES = ("index ", "objective ", "loss part ", "part ", "show ", "gradient.")
+QUOTED = re.compile(rf"""["']({"|".join(map(re.escape, PREFIXES))})""", re.IGNORECASE)
 SOURCES = [
     path
     for folder in ("meganeura", "meganeura_dsl", "runtime/meganeura_runtime")
@@ -129,8 +130,14 @@ OTHERS = {
 
 
 def strings(path: Path) -> Iterator[str]:
-    """The texts in a source, and the beginnings of those with fields; docstrings are left out."""
-    tree = ast.parse(path.read_text())
+    """The texts in a source, and the beginnings of those with fields; docstrings are left out.
+
+    A source in which no quote stands before one of the names is not parsed.
+    """
+    source = path.read_text()
+    if not QUOTED.search(source):
+        return
+    tree = ast.parse(source)
     prose = {
         id(node.value)
         for node in ast.walk(tree)

@@ -16,6 +16,8 @@ from pathlib import Path
 from tests.shared_entries import cache_of_processes
 
 ROOT = Path(__file__).parents[4]
+SHOWN = "$ meganeura"
+"""Begins the line that shows a command line before what it says."""
 HEARTBEAT = "TESTED_HEARTBEAT"
 """Variable with the seconds without a sign of life after which a process counts as dead."""
 
@@ -29,6 +31,7 @@ def main() -> None:
 
         hosts.HEARTBEAT = int(os.environ[HEARTBEAT])
     for arguments in json.loads(sys.argv[1]):
+        sys.stdout.write(f"{SHOWN} {' '.join(arguments)}\n")
         code = run(arguments)
         if code:
             sys.exit(code)

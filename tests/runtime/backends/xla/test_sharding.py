@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.effort import effort
 from tests.optimizers import ALL_OPTIMIZERS, write_points
-from tests.runtime.backends.xla.command_lines import HEARTBEAT, process
+from tests.runtime.backends.xla.command_lines import HEARTBEAT, SHOWN, process
 
 CLOSE = 1e-5
 """The largest difference of a loss, of about 1, that is due to the order of sums."""
@@ -180,41 +180,71 @@ def assert_the_same(found: Path, wanted: Path) -> None:
         np.testing.assert_allclose(each, others[name], atol=10 * CLOSE, err_msg=name)
 
 
+TRIED = effort([*PROGRAMS], [*PROGRAMS, *AT_NIGHT])
+OPTIMIZERS = "optimizers/all.mgn"
+
+
+def spread_runs(program: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Command lines of a run on one device, and of those on eight by their sharding."""
+    data, shardings = {**PROGRAMS, **AT_NIGHT}[program]
+    sets = (f"data={data}.safetensors", "batch=16", "epochs=1", "log_every=1")
+    name = Path(program).stem
+    return train(program, f"{name}-one", 1, *sets), {
+        each: train(program, f"{name}-{each}", 8, f"sharding={each}", *sets)
+        for each in shardings[: effort(1, 2)]
+    }
+
+
 @pytest.fixture(scope="module")
-def alone(place: Path) -> Path:
+def told(place: Path) -> dict[str, str]:
+    """What each run says that needs no process of its own, by its folder.
+
+    A process begins in more than a second.
+    """
+    commands = [
+        train("small.mgn", "alone", 1),
+        ["train", OPTIMIZERS, "--device", "cpu", "--out", "every-one", "--set", "epochs=1"],
+        train(OPTIMIZERS, "every-spread", 4, "epochs=1", "sharding=fsdp"),
+    ]
+    for program in TRIED:
+        one, spread = spread_runs(program)
+        commands += [one, *spread.values()]
+    _, *said = finish(8, commands, place).split(f"{SHOWN} ")
+    return {
+        words[words.index("--out") + 1]: each for words, each in zip(commands, said, strict=True)
+    }
+
+
+@pytest.fixture(scope="module")
+def alone(place: Path, told: dict[str, str]) -> Path:
     """The whole small run on one device."""
-    finish(1, [train("small.mgn", "alone", 1)], place)
+    assert "done after 20 steps" in told["alone"]
     assert len(losses(place / "alone")) == 20
     assert max(losses(place / "alone", "held_out", "first")) > 0.1
     return place / "alone"
 
 
-@pytest.mark.parametrize("program", effort([*PROGRAMS], [*PROGRAMS, *AT_NIGHT]))
-def test_eight_devices_give_the_losses_of_one(place: Path, program: str) -> None:
-    data, shardings = {**PROGRAMS, **AT_NIGHT}[program]
-    sets = (f"data={data}.safetensors", "batch=16", "epochs=1", "log_every=1")
-    tried, name = shardings[: effort(1, 2)], Path(program).stem
-    spread = [train(program, f"{name}-{each}", 8, f"sharding={each}", *sets) for each in tried]
-    told = finish(8, [train(program, f"{name}-one", 1, *sets), *spread], place)
+@pytest.mark.parametrize("program", TRIED)
+def test_eight_devices_give_the_losses_of_one(
+    place: Path, told: dict[str, str], program: str
+) -> None:
+    name, (_, spread) = Path(program).stem, spread_runs(program)
     one = losses(place / f"{name}-one")
     assert len(one) == STEPS
-    for each in tried:
-        assert f"8 devices, {each}" in told
+    for each in spread:
+        assert f"8 devices, {each}" in told[f"{name}-{each}"]
         found = losses(place / f"{name}-{each}")
         np.testing.assert_allclose(found, one, atol=CLOSE, rtol=0)
 
 
-def test_every_optimizer_is_the_same_on_shares_of_its_states(place: Path) -> None:
+def test_every_optimizer_is_the_same_on_shares_of_its_states(
+    place: Path, told: dict[str, str]
+) -> None:
     """Rows and columns of Adafactor and matrices that Muon multiplies are spread like any other."""
-    folder = place / "optimizers"
-    commands = [
-        ["train", "all.mgn", "--device", "cpu", "--out", "one", "--set", "epochs=1"],
-        train("all.mgn", "spread", 4, "epochs=1", "sharding=fsdp"),
-    ]
-    assert "4 devices, fsdp" in finish(4, commands, folder)
-    assert_the_same(folder / "spread", folder / "one")
+    assert "4 devices, fsdp" in told["every-spread"]
+    assert_the_same(place / "every-spread", place / "every-one")
     spread, one = (
-        load_file(folder / each / "checkpoint.safetensors") for each in ("spread", "one")
+        load_file(place / f"every-{each}" / "checkpoint.safetensors") for each in ("spread", "one")
     )
     assert spread.keys() == one.keys()
     for name, each in one.items():
