@@ -73,9 +73,9 @@ class WritingOptions(TypedDict, total=False):
     temperature: float
     """0 takes the likeliest token; others draw it from softmax(logits / temperature)."""
     top_k: int
-    """From how many of the likeliest it is drawn, from all if that is 0, as it is by default."""
+    """The number of likeliest tokens to draw from; 0, the default, draws from all."""
     seed: int
-    """Of the tokens drawn at random: 0 by default, and less than 2**32."""
+    """The seed of tokens drawn at random: 0 by default, and less than 2**32."""
     tokenizer: Path | str | None
     """A tokenizer.json; by default the one beside the weights, or the bytes of a text."""
     device: str

@@ -132,7 +132,8 @@ class Checker:
         self._summaries = Summaries(Facts(recorder=recorder))
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
         self._refusals: dict[tuple[str, str], ProblemError] = {}
-        """By the same keys, why models have no graph; each of their expectations is refused too."""
+        """The reasons why models have no graph, by the same keys; each expectation of them is
+        refused too."""
         self._undecided: list[tuple[Problem, ast.Block]] = []
         self._refused: set[ast.Block] = set()
         """The blocks that do not hold, whose problems are all reported."""
@@ -222,7 +223,7 @@ class Checker:
         return (*self.module.models, *self.module.trains)
 
     def unknown(self, chosen: str) -> UnknownTarget:
-        """That a target chooses what is not there."""
+        """Returns the problem of a target that chooses an unknown declaration."""
         return UnknownTarget(self.module.source.name, "model", chosen, self.names)
 
     def _judged(self, problem: Problem) -> Problem:

@@ -1,1 +1,1 @@
-"""From syntax tree to typed graph: names, shapes and the proofs behind them."""
+"""Elaboration of a syntax tree to a typed graph: names, shapes and their proofs."""

@@ -23,7 +23,7 @@ class Opaque(Enum):
 
 @dataclass(frozen=True)
 class OpenText:
-    """In a proof, a text that the configuration gives under this name."""
+    """A text of the configuration in a proof, by its name."""
 
     name: str
 
@@ -64,7 +64,7 @@ class BlockValue:
     path: str | None = None
     """The path of its weights, if it is a layer."""
     is_contract: bool = False
-    """In a proof, whether it stands for every block that fits its header."""
+    """True if, in a proof, it stands for every block that fits its header."""
     span: Span | None = field(default=None, compare=False)
     """The place where it was written as a value."""
 

@@ -13,7 +13,7 @@ RunGraph = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
 """Runs a graph once on a device: feeds for all its leaves in, its outputs out."""
 
 RELATIVE = 1e-4
-"""Of the largest number of a tensor; the error of single precision itself comes on top."""
+"""The tolerance relative to a tensor's largest number, beyond the error of single precision."""
 ROUNDINGS = 16
 """The tolerance for a device, in errors of the reference in single precision."""
 

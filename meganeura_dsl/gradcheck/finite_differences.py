@@ -220,7 +220,7 @@ def _side(
 
 
 def _crossed(left: Mapping[str, Array], right: Mapping[str, Array]) -> list[int]:
-    """For each kink that decides differently on the two sides, in how many elements it does."""
+    """Returns the number of elements in which each kink decides differently on the two sides."""
     counts = [
         int(np.count_nonzero(left[name] != right[name]))
         for name in left

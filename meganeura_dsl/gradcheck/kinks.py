@@ -9,6 +9,6 @@ from meganeura_dsl.ir.graph import Builder, Value
 
 
 def kink_values(build: Builder, values: Iterable[Value]) -> list[Value]:
-    """For each value with a kink, made in `build`, which of its pieces was chosen."""
+    """Returns the chosen piece of each value with a kink, made in `build`."""
     pieces = (value.op.chosen_piece(build, value) for value in values)
     return [chosen for chosen in pieces if chosen is not None]

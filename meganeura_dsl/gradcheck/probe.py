@@ -25,7 +25,7 @@ DECISION = "decision."
 
 
 class NoGradientError(Exception):
-    """There is nothing to differentiate: no float output, or no float to move."""
+    """A graph cannot be differentiated: no float output, or no float to move."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Point:
 
     @cached_property
     def gradients(self) -> Mapping[str, Array]:
-        """By reverse mode, in double precision."""
+        """The gradients by reverse mode, in double precision."""
         outputs = self.probe.reverse.run(fitting(self.probe.graph, self.feeds)).outputs
         return {name: outputs[Gradient(name)] for name in self.probe.moved}
 
@@ -116,7 +116,7 @@ def probe(graph: Graph, stated: Stated | None = None) -> Probe:
 
 
 def fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Of the feeds, those a graph reads."""
+    """Returns the feeds that a graph reads."""
     return {
         value.op.name: feeds[value.op.name] for value in graph.values if isinstance(value.op, Leaf)
     }

@@ -37,11 +37,11 @@ class InputDistribution(Enum):
     """The distribution of floats."""
 
     SMOOTH = "smooth"
-    """Of either sign, at least 1/2 from zero, no two equal."""
+    """Numbers of either sign, at least 1/2 from zero, no two equal."""
     POSITIVE = "positive"
     """The same, all positive: for roots and logarithms of inputs."""
     KINKS = "kinks"
-    """From a handful of numbers, zero among them."""
+    """Numbers from a handful, zero among them."""
     SPECIAL = "special"
     """Inputs at 0, at knots, or far out; parameters as usual."""
     SPECIAL_POSITIVE = "special positive"
@@ -162,7 +162,7 @@ class Use:
 
 
 Stated = Mapping[str, Callable[[int], bool]]
-"""For inputs of whole numbers that a `where` speaks of, whether a number is one of theirs."""
+"""Tests of the numbers that inputs may have, for inputs of whole numbers that a `where` uses."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Indices:
     """The ranges of the whole numbers that a graph reads."""
 
     allowed: Mapping[str, Sequence[int]]
-    """Of each input of whole numbers that is an index, or that facts are about."""
+    """The numbers allowed for each input of whole numbers that is an index, or has facts."""
 
 
 def indices_of(*graphs: Graph, stated: Stated | None = None) -> Indices:

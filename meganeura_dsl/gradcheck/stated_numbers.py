@@ -22,7 +22,7 @@ class Element:
 
 
 def stated_numbers(elaboration: Elaboration) -> Stated:
-    """Of each input that facts are about, whether a number is one that they allow."""
+    """Returns for each input with facts a test of the numbers that they allow."""
     elements = _elements(elaboration)
     return {name: _predicate(elaboration, element) for name, element in elements.items()}
 

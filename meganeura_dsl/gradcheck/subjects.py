@@ -27,7 +27,7 @@ class Subject:
     block: ast.Block
     is_model: bool = False
     given: Mapping[str, StaticValue] = field(default_factory=dict[str, StaticValue])
-    """Of a model, its configuration; of a block, nothing."""
+    """The configuration of a model; empty for a block."""
     truths: frozenset[str] = frozenset()
     """Configuration that is true or false although no default says so."""
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
@@ -44,7 +44,7 @@ class Subject:
     """Domains of sizes, for parts of the configuration that were tried."""
 
     def drawn(self, config: Mapping[str, StaticValue]) -> dict[str, StaticValue]:
-        """Of a configuration, what differs between cases: numbers, lists, flags and texts."""
+        """Returns the part of a configuration that differs between cases."""
         return {name: value for name, value in config.items() if name not in self.given}
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ class WrongGradient:
 
 @dataclass(frozen=True)
 class WrongAtPoint:
-    """At a special point reverse mode gives neither the slope nor one between those of the sides.
+    """Reverse mode gives neither a one-sided slope at a special point nor one between them.
 
     `culprit` is the first op of which that is true by itself.
     """
@@ -88,7 +88,7 @@ class Passed:
     special: int = 0
     """Elements at special points in which they were compared as well."""
     kinks: int = 0
-    """Those of them at which the function has a kink."""
+    """The number of points at which the function has a kink."""
     device: Deviation | None = None
     """The largest distance of a device from the reference."""
     left_out: int = 0
@@ -106,7 +106,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Nothing was decided; says why."""
+    """Reports that nothing was decided, and the reason."""
 
     name: str
     reason: str

@@ -287,7 +287,7 @@ def _largest(build: Builder, ids: Value, exempt: frozenset[int] | tuple[int, ...
 
 
 def _compared_with(graph: Graph) -> dict[str, list[int]]:
-    """For each input and parameter, the whole numbers it is compared with."""
+    """Returns the whole numbers that each input and parameter is compared with."""
     compared: dict[str, list[int]] = {}
     for value, number in _comparisons(graph.values):
         leaf = _source(value).op
@@ -297,7 +297,7 @@ def _compared_with(graph: Graph) -> dict[str, list[int]]:
 
 
 def _exempt_values(graph: Graph) -> dict[int, frozenset[int]]:
-    """For each index, by its number, the whole numbers it is compared with."""
+    """Returns the whole numbers that each index, by number, is compared with."""
     compared: dict[int, frozenset[int]] = {}
     for value, number in _comparisons(graph.values):
         ids = _whole(value).id

@@ -108,7 +108,7 @@ class Interpreter:
     def __init__(
         self, graph: Graph, precision: Precision = Precision.SINGLE, *, in_place: bool = False
     ) -> None:
-        """With `in_place`, the arrays that are fed for caches may be changed as the graph says."""
+        """Plans the ops; `in_place` lets arrays that are fed for caches be changed."""
         _require_concrete(graph.values)
         self._in_place = in_place_updates(graph) if in_place else frozenset[int]()
         self.leaves = {value.op.name: value for value in graph.values if isinstance(value.op, Leaf)}
@@ -275,7 +275,7 @@ def in_place_updates(graph: Graph) -> frozenset[int]:
 
 
 def _held(graph: Graph) -> dict[int, frozenset[int]]:
-    """Of each value, the ids of all whose memory its array may be: its own, and what it views."""
+    """Returns for each value the ids of values that may own its array's memory."""
     held: dict[int, frozenset[int]] = {}
     for value in graph.values:
         sources: tuple[Value, ...] = ()

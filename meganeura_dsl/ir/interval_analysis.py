@@ -67,7 +67,7 @@ class Range:
 
 
 Ranges = Mapping[int, Range]
-"""For the number of a value, the range it is known to have."""
+"""The known range of a value, by its number."""
 
 
 def ranges_of(graph: Graph, known: Mapping[str, Range]) -> Ranges:

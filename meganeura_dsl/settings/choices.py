@@ -44,7 +44,7 @@ BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
 class Strict(BaseModel):
-    """Nothing is converted, nothing unknown is kept, nothing is infinite."""
+    """Base of settings: they convert nothing, and refuse unknown fields and infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

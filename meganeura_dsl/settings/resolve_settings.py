@@ -1,4 +1,4 @@
-"""From what is written under `run:` to the settings of a run, or to all that is wrong with it."""
+"""Resolves the text under `run:` to the settings of a run, or to all of its problems."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace

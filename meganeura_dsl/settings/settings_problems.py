@@ -70,7 +70,7 @@ class UnknownSetting(SettingProblem, code="E0510"):
     """The choice the name is an argument of, or empty."""
     known: tuple[str, ...]
     given: tuple[str, ...] = ()
-    """Those of them that the block gives, which it can therefore not mean."""
+    """The names that the block gives itself, which are therefore not meant."""
 
     def report(self) -> Report:
         what = f"`{self.within}` has no argument" if self.within else "there is no setting"

@@ -21,7 +21,7 @@ PARTIAL = ".partial"
 """Ends the name of a file that is being written, or was when its process was killed."""
 VERSION = 1
 MOST_BYTES = 256 << 20
-"""Of all entries together; beyond, those that were not used for longest are removed."""
+"""The most bytes of all entries together; the least recently used are removed first."""
 SHARE_UNCOUNTED = 16
 """A process stores this share of all bytes until it looks at all entries again, of thousands."""
 LONGEST_LINE = 256
@@ -29,7 +29,7 @@ _IS_ENTRY = re.compile(rf".*{re.escape(SUFFIX)}|\..*{re.escape(SUFFIX)}\..*{re.e
 
 _log = logging.getLogger("meganeura")
 _uncounted: dict[Path, int] = {}
-"""By folder, the bytes that this process has stored since it looked at all entries."""
+"""The bytes that this process has stored since it last counted all entries, by folder."""
 _reported: set[str] = set()
 """Notes of this process; each is given once."""
 

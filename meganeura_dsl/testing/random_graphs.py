@@ -239,7 +239,7 @@ def _pool(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Valu
 
 
 def _convolution(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Value | None:
-    """x, with a kernel that is as large as its images."""
+    """Convolves x with a kernel that is as large as its images."""
     spatial = x.type.rank - 2
     if spatial not in (1, 2):
         return None

@@ -36,7 +36,7 @@ class Joins(Enum):
     SUMS = "sums"
     """It is a function of sums over the examples."""
     NOT = "not"
-    """In no way: examples of a batch meet otherwise."""
+    """The losses do not join: examples of a batch meet otherwise."""
 
 
 def joins_of(symbolic: Graph, counter: str | None) -> tuple[Joins, Statistics | None]:

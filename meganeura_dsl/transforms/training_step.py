@@ -1,4 +1,4 @@
-"""From a forward graph with a loss to the graph of one training step.
+"""Builds the graph of one training step from a forward graph with a loss.
 
 Gradients, clipping and the optimizer's update are ops like all others, so that the whole step is
 optimized, planned and run as one graph. The moments are parameters of kind `state`.
@@ -473,7 +473,7 @@ def trained(value: Value) -> Parameter | None:
 
 
 def _bounded(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
-    """As `torch.nn.utils.clip_grad_value_`: each element at least -limit and at most limit."""
+    """Clips each element to [-limit, limit], as `torch.nn.utils.clip_grad_value_`."""
     if limit is None:
         return found
     return tuple(
@@ -487,7 +487,7 @@ def _bounded(build: Builder, found: tuple[Value, ...], limit: float | None) -> t
 
 
 def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
-    """As `torch.nn.utils.clip_grad_norm_`: g min(1, limit / (norm + 1e-6)), one norm for all."""
+    """Scales all by min(1, limit / (norm + 1e-6)), as `torch.nn.utils.clip_grad_norm_`."""
     if limit is None or not found:
         return found
     norm = build.add(Add(), _norm(build, found), number(build, 1e-6))

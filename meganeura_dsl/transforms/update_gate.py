@@ -39,7 +39,7 @@ class Gate:
         self._skips = skips
         self._bounds = bounds
         self._finite: list[Value] = []
-        """For each objective, whether its gradients, or their sums, are finite."""
+        """A bool for each objective: true if its gradients, or their sums, are finite."""
 
     def mean(
         self, gradients: Mapping[str, Value], updates: MutableMapping[str, Value]

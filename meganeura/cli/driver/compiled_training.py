@@ -110,7 +110,7 @@ def compiled_training(job: "TrainJob", stages: Stages) -> "Artefact":
 
 
 def _evaluations(job: "TrainJob", stages: Stages) -> "tuple[Evaluation, ...]":
-    """Of batches that leave no remainder of what is held out, and of one example for any rest."""
+    """Returns evaluations for batches that divide the held-out examples, and for single ones."""
     from meganeura_dsl.ir.index_checks import with_checks
     from meganeura_runtime.export.mgb.compile import portable_plan
     from meganeura_runtime.export.mgb.training_form import Evaluation

@@ -71,9 +71,9 @@ class Stages:
     sizes: Mapping[str, int]
     rules: "RewriteOptions"
     config: Mapping[str, "StaticValue"] = field(default_factory=dict[str, "StaticValue"])
-    """Of a model, what `--set` says of its arguments."""
+    """The arguments of a model in `--set`."""
     changes: Sequence[str] = ()
-    """Of a `train`, what `--set` says of its settings."""
+    """The settings of a `train` in `--set`."""
     precision: ComputePrecision = ComputePrecision.F32
     """The precision of a model; a `train` has a setting for it."""
 

@@ -90,7 +90,7 @@ class Lines:
                 pass
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Does nothing: all lines are written."""
 
     def _location(self, event: Logged) -> str:
         run = self.run

@@ -30,19 +30,19 @@ from meganeura_dsl.ir.initializers import (
 from meganeura_dsl.syntax import ast
 
 WORDS: Mapping[str, Initializer] = {"zeros": Zeros(), "ones": Ones()}
-"""Those written without brackets."""
+"""Initializers without brackets."""
 
 CONSTANT: Mapping[str, Initializer] = {
     "kaiming_uniform": KaimingUniform(),
     "sinusoids": Sinusoids(),
 }
-"""Those written with empty brackets."""
+"""Initializers with empty brackets."""
 
 SCALED: Mapping[str, tuple[str, Callable[[float], Initializer]]] = {
     "uniform": ("bound", Uniform),
     "normal": ("std", Normal),
 }
-"""Those of one number, and the name of that number."""
+"""Initializers of one number, and the name of that number."""
 
 
 def initial_call(call: BuiltinCall) -> Initializer:

@@ -57,7 +57,7 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
 FlagsIfProved = Callable[[LinkedModule, ast.Block], frozenset[str] | None]
-"""Of a block whose signature may be assumed, the parameters that are conditions; else None."""
+"""Returns a block's parameters that are conditions, if its signature may be assumed; else None."""
 
 
 MOST_RECOVERED = 8
@@ -128,7 +128,7 @@ class Prover:
         return problem
 
     def flags_if_proved(self, module: LinkedModule, block: ast.Block) -> frozenset[str] | None:
-        """Of a block that holds, its parameters without a kind that are conditions; else None.
+        """Returns a block's parameters without a kind that are conditions, if it holds; else None.
 
         That a block of the library holds, and has no such parameter, is for the tests to prove.
         """

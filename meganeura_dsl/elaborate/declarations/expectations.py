@@ -90,7 +90,7 @@ class Expectations:
         self._summaries = summaries
         self._elaborate = elaborate
         self._mapped: dict[tuple[ast.Model | ast.Block, str], Elaboration] = {}
-        """By what they speak of, the graphs of the `maps` so far."""
+        """The graphs of the `maps` so far, by their subjects."""
 
     def check(self, node: ast.Expect) -> Elaboration:
         """The graph that an expectation was checked against. Raises `ProblemError` if it fails."""

@@ -54,9 +54,9 @@ class Draw(Enum):
 
     LIKELIEST = "likeliest"
     ALL = "all"
-    """At random, from all tokens."""
+    """Draws at random from all tokens."""
     TOP = "top"
-    """At random, from the likeliest, whose number is an input."""
+    """Draws at random from the likeliest tokens, whose number is an input."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class TokenStep:
     tokens: int
     rows: int = 1
     top_k: int | None = None
-    """From how many of the likeliest a token is drawn, 0 for all; the likeliest itself if None."""
+    """The number of likeliest tokens to draw from, 0 for all; the likeliest itself if None."""
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes that the inputs of the context leave open, by name."""
     draws: bool = True

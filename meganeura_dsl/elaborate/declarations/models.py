@@ -74,7 +74,7 @@ class Elaboration:
     blocks: frozenset[ast.Block]
     """The blocks it is made of."""
     positions: Mapping[str, Dim]
-    """For each input of whole numbers that `where` speaks of, the size that any element is."""
+    """The symbol for any element of each input of whole numbers that `where` uses."""
     symbols: frozenset[str]
     """The symbols in these sizes that stand for elements."""
 

@@ -199,7 +199,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     first: Location
     label: str
     types: tuple[str, str] | None = None
-    """Of a layer that is applied again: the weight of the first application, and of this one."""
+    """The weights of the first application of a layer and of this one, if it is applied again."""
     model: str = ""
     """The model, without a label, that was applied before with other arguments than here."""
     loop: str = ""

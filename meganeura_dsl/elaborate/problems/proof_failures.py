@@ -1,4 +1,4 @@
-"""From a failed proof or a refused operand to the problem a reader sees."""
+"""Problems for readers, made from failed proofs and refused operands."""
 
 import re
 from collections.abc import Mapping, Sequence

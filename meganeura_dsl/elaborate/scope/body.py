@@ -56,7 +56,7 @@ class Body:
     copies: dict[str, tuple[str, Location]] = field(
         default_factory=dict[str, "tuple[str, Location]"]
     )
-    """For the path of a layer that begins as a copy, that of the other, and the statement."""
+    """The copied layer and the statement, by the path of the layer that begins as its copy."""
     averaged: dict[str, Location] = field(default_factory=dict[str, "Location"])
     """The parameters and states that an update of their layer changes, and the statement."""
     streams: dict[str, int] = field(default_factory=dict[str, int])

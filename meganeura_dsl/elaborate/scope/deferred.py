@@ -29,4 +29,4 @@ class DeferredNumber(Generic[Scope]):
         compare=False,
         default_factory=dict["Hashable", "tuple[Initializer | None, int]"],
     )
-    """By the whole numbers that all names are: what the parameter begins as, and the steps."""
+    """Initial values and their steps, by the whole numbers of all names."""

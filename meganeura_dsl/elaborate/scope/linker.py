@@ -159,7 +159,7 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _nearest(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Like `nearest`; a wrong block is elaborated twice, the second time to find all problems."""
+    """Returns `nearest(...)`, cached: a wrong block is elaborated twice to find all problems."""
     return tuple(get_close_matches(name, known, n=3, cutoff=0.6))
 
 

@@ -27,7 +27,7 @@ class OpenScan:
     """A scan whose body is being elaborated; `index` is the symbol of its index."""
 
     frame: object
-    """That of the statement, which is compared and not looked into."""
+    """The frame of the statement, which is compared and not read."""
     region: Region
     index: Dim
     start: Size

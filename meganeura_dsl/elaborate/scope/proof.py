@@ -78,12 +78,12 @@ class Proof(Generic[Scope]):
 
 @dataclass
 class Abstraction(Generic[Scope]):
-    """In a check, sizes that a summary leaves open, so that it holds for other numbers."""
+    """Sizes that a summary of a check leaves open, so that it holds for other numbers."""
 
     symbols: frozenset[str] = frozenset()
     """The symbols that stand for these sizes."""
     numbers: frozenset[str] = frozenset()
-    """Those of them that stand for numbers, each for another one."""
+    """The symbols that stand for numbers, each for another one."""
     deferred: list[DeferredNumber[Scope]] = field(default_factory=list["DeferredNumber[Scope]"])
     """Numbers that depend on what the symbols stand for."""
     requirements: list[Condition] = field(default_factory=list["Condition"])

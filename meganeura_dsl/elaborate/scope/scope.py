@@ -74,7 +74,7 @@ class Elaborator:
     """
 
     expressions: Mapping[type[ast.Node], Callable[..., ElabValue]]
-    """For each form of expression, the function of a node and a frame that evaluates it."""
+    """The function of a node and a frame that evaluates each form of expression."""
     run: Callable[[ast.Statement, Frame, Statements], Results | None]
     """Runs a statement before others; returns the results of a `return`, None if there is none."""
     run_recovered: Callable[[ast.Statement, Frame, Statements], Results | None]
@@ -134,7 +134,7 @@ class ElaborationState:
 
     @contextmanager
     def within(self, **changes: Unpack[ContextChanges]) -> Generator[None]:
-        """Here, parts are elaborated in a context with these changes."""
+        """Elaborates the `with` block in a context with these changes."""
         before = self.context
         self.context = replace(before, **changes)
         try:
@@ -144,7 +144,7 @@ class ElaborationState:
 
     @contextmanager
     def without_recovery(self) -> Generator[None]:
-        """Here, attempts are made that may fail for other reasons than a mistake."""
+        """Runs attempts in the `with` block that may fail for other reasons than a mistake."""
         before, self.recovery = self.recovery, None
         try:
             yield
@@ -153,7 +153,7 @@ class ElaborationState:
 
     @contextmanager
     def shared_later(self) -> Generator[None]:
-        """Here, what is declared is what a further iteration would share."""
+        """Marks declarations of the `with` block as shared by further iterations."""
         before, self.loops.open = self.loops.open, ()
         try:
             yield

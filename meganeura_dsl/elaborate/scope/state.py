@@ -65,7 +65,7 @@ class SymbolicLoops:
     indices: set[str] = field(default_factory=set[str])
     """Names of the symbolic indices."""
     open: tuple[str, ...] = ()
-    """Those of them in whose next iteration what is declared now would be declared again."""
+    """The open loops whose next iteration would declare the same again."""
     repeated: tuple[Repeated, ...] = ()
     """The problems of a second iteration of these loops."""
 
@@ -81,7 +81,7 @@ class Uncertain:
 
     @contextmanager
     def with_rounds(self, build: Builder) -> Generator[None]:
-        """Here, all of them have iterations: results of one that has none are never computed."""
+        """Takes all loops to have iterations; results of one that has none are never computed."""
         before = build.facts
         for condition in self.has_rounds:
             build.facts = build.facts.assume(condition)
@@ -111,7 +111,7 @@ class Context:
     open_models: int = 0
     """The number of models around this part."""
     summaries: Summaries | None = None
-    """In a check, the summaries of applications that are not elaborated again."""
+    """The summaries of a check, for applications that are not elaborated again."""
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """Returns whether a block holds for all sizes; None where that is not asked."""
     weights: GivenWeights | None = None

@@ -98,7 +98,7 @@ class Summary:
     reserved: tuple[tuple[str, int], ...]
     """The paths of declared layers, and how many parameters of it were declared before each."""
     bindings: tuple[Binding, ...]
-    """With the paths of the application that was summarized; the first at each place."""
+    """The bindings, with paths of the summarized application; the first at each place."""
     applied: Applied
     """The applications inside, and their depth."""
     values: int

@@ -83,7 +83,7 @@ def _bound_in(block: ast.Block) -> frozenset[str]:
 
 
 def sure_paths(module: LinkedModule, block: ast.Block) -> frozenset[str]:
-    """Those of its own paths on which a block has weights whatever it is given."""
+    """Returns the paths on which a block has weights under any configuration."""
     return _sure(module, block, ())
 
 

@@ -138,7 +138,7 @@ def _fault_of_list(inner: Frame, kind: ast.NamedKind, value: ElabValue) -> tuple
 
 
 def with_open_numbers(inner: Frame, block: ast.Block) -> Frame:
-    """In a proof, the frame of a block's `where`, where a real that was given a symbol is open.
+    """Returns the frame of a block's `where` in a proof, with reals that have symbols left open.
 
     A parameter without a kind is taken for a size there, and each model may give it a number that
     is none: `block Drop(p)(x: [n, d]) = x |> dropout(p)`. What is computed from such a parameter,
@@ -264,7 +264,7 @@ def opposite(name: str) -> str:
 
 
 def any_of_kind(parameter: ast.Parameter, frame: Frame) -> ElabValue:
-    """A symbol for all that a parameter can be whose kind is a word or texts.
+    """Returns a symbol for all values of a parameter whose kind is a word or texts.
 
     Those of `alternatives` have a value in the frame already. Raises `UndecidableError` for lists.
     """
@@ -297,7 +297,7 @@ def any_of_kind(parameter: ast.Parameter, frame: Frame) -> ElabValue:
 
 
 def as_flag(frame: Frame, value: Dim, span: Span) -> Flag | None:
-    """In a proof, a parameter without kind and default that is used as true or false."""
+    """Returns the flag of a parameter without kind and default that a proof uses as a condition."""
     parameter = _root_parameter(frame, value)
     if frame.state.proof is None or parameter is None:
         return None

@@ -181,7 +181,7 @@ def _written(ids: Tensor) -> str:
 
 
 def _needed(bound: Size, count: Size, *, is_above: bool) -> Compare | bool:
-    """That a bound is that of an index in range; true or false of numbers."""
+    """Returns the condition that a bound is in range; a bool for numbers."""
     left, right = (bound, count - 1) if is_above else (0, bound)
     if isinstance(left, int) and isinstance(right, int):
         return left <= right

@@ -37,9 +37,9 @@ class Reach:
     high: Bounds = ()
     """No element is above any of these."""
     top: Bounds = ()
-    """For each of these, some element is at least that."""
+    """Lower bounds of the largest element."""
     bottom: Bounds = ()
-    """For each of these, some element is at most that."""
+    """Upper bounds of the least element."""
     varies: frozenset[object] = frozenset()
     """The axes along which elements differ, and the scans in whose iterations they do."""
     may_wrap: bool = False
@@ -228,7 +228,7 @@ class _Reaches:
         )
 
     def _above_each(self, bounds: Sequence[Bounds]) -> Bounds:
-        """Those bounds that are no less than some bound of each."""
+        """Returns the bounds that are no less than some bound of each operand."""
 
         def is_above(size: Size, of: Bounds) -> bool:
             return any(self._is_at_most(each, size) for each in of)

@@ -10,7 +10,7 @@ from itertools import combinations
 
 
 def in_order(source: Sequence[str], target: Sequence[str]) -> tuple[int, ...] | None:
-    """For each target axis its source axis, equal ones in order; None if the axes differ."""
+    """Returns the source axis of each target axis, equal ones in order; None if axes differ."""
     if Counter(source) != Counter(target):
         return None
     positions: dict[str, list[int]] = defaultdict(list)
@@ -41,7 +41,7 @@ def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...
 
 
 def first_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | None:
-    """For each axis of `part`, in order, its first possible position in `whole`; None if none."""
+    """Returns the first position in `whole` of each axis of `part`, in order; None without one."""
     positions: list[int] = []
     start = 0
     for key in part:
@@ -54,7 +54,7 @@ def first_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | No
 
 
 def last_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | None:
-    """As `first_fit`, with the last places. Where both agree, there is only one way to fit."""
+    """Returns the last positions, as `first_fit` does. If both agree, only one way fits."""
     positions = first_fit(part[::-1], whole[::-1])
     return (
         None

@@ -182,7 +182,7 @@ class _Element:
     """Upper bounds."""
 
     def narrowest(self, bounds: Bounds) -> Bounds:
-        """Of its bounds those that say the most: the size, if it is known."""
+        """Returns the tightest of the bounds: the size itself, if it is known."""
         return bounds if self.size is None else (self.size,)
 
 
@@ -258,7 +258,7 @@ def _one_of(frame: Frame, value: Tensor, sides: Sequence[_Element]) -> _Element:
 def _of_each(
     frame: Frame, operator: Literal["<=", ">="], sizes: Bounds, bounds: Sequence[Bounds]
 ) -> Bounds:
-    """Those sizes that are no narrower than some bound of each of some numbers."""
+    """Returns the sizes that are no narrower than some bound of each number."""
 
     def is_bound(size: Size, of: Bounds) -> bool:
         facts = (Compare(operator, each, size) for each in of)

@@ -51,7 +51,7 @@ def require_axes(op: Op, axes: Sequence[int], rank: int) -> None:
 
 
 def require_length(op: Op, name: str, sizes: Sequence[Size], length: int) -> None:
-    """There is one number for each axis."""
+    """Raises `TypeRuleError` unless there is one number for each axis."""
     if len(sizes) != length:
         raise TypeRuleError(f"{title(op)} has {len(sizes)} numbers in `{name}` for {length} axes")
 

@@ -82,7 +82,7 @@ class Search:
         self._least = least
 
     def smallest(self, goal: Condition, trials: int | None = None) -> dict[str, int] | None:
-        """Of the first assignments that make the goal true, the one with the smallest sum.
+        """Returns the assignment with the smallest sum among the first that make the goal true.
 
         Apart from large sizes, assignments come by the sum of the enumerated variables, which is
         hardly ever more than the sum of all.
@@ -171,5 +171,5 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def _spread(values: Sequence[int], most: int) -> Sequence[int]:
-    """At most `most` of some values, evenly spaced from the first on."""
+    """Returns up to `most` of some values, evenly spaced from the first on."""
     return values[:: -(-len(values) // max(1, most))]

@@ -72,7 +72,7 @@ def _column(atom: Atom, columns: Mapping[str, Sequence[int]], count: int) -> Seq
 
 
 def residue_classes(periods: Mapping[str, int]) -> Iterator[dict[str, Size]]:
-    """For each residue class the substitution v := L*v + r."""
+    """Yields the substitution v := L*v + r for each residue class."""
     steps = {name: period for name, period in periods.items() if period > 1}
     for residues in product(*map(range, steps.values())):
         pairs = zip(steps.items(), residues, strict=True)
@@ -80,7 +80,7 @@ def residue_classes(periods: Mapping[str, int]) -> Iterator[dict[str, Size]]:
 
 
 def periods_of(size: Size) -> dict[str, int]:
-    """For each variable an L that makes all floors with constant divisors exact.
+    """Returns for each variable an L that makes all floors with constant divisors exact.
 
     The term c*M of a numerator changes by a multiple of the divisor d where M changes by one of
     d / gcd(c, d): (6*h)//10 is a polynomial on the classes of h modulo 5.

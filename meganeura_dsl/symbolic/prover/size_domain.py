@@ -29,7 +29,7 @@ class _Tests:
 
     conditions: tuple[Condition, ...]
     solved: tuple[tuple[str, Size], ...]
-    """Of the sizes that the facts solve for, those that are read."""
+    """The sizes that the facts solve for and the tests read."""
     given: tuple[tuple[str, int], ...]
     """The values of the other unknowns that are read."""
 

@@ -154,7 +154,7 @@ def moved_down(span: Span) -> tuple[Edit, ...]:
 
 
 def returned_formula(span: Span) -> Span | None:
-    """From the `:` of a `def` to its one expression, behind it or behind a `return` below."""
+    """Returns the span from a `def`'s `:` to its one expression, there or in a `return` below."""
     found = _DEFINITION_BODY.match(span.source.text, gap_before(span).start)
     if (
         found is None

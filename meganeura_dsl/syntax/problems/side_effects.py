@@ -74,7 +74,7 @@ _PLAIN = (
     "seed_everything", "set_seed", "manual_seed", "embed", "warn", "save_image",
     "save_checkpoint", "init_weights", "savefig", "adjust_learning_rate",
 )  # fmt: skip
-"""Those that are called without a dot too."""
+"""The calls that are written without a dot too."""
 
 _PICTURES = ("imshow", "matshow", "heatmap", "add_image", "add_images", "image")
 

@@ -58,7 +58,7 @@ class Adafactor(Optimizer):
     decay: Decayed = "all"
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         step = update.op(Cast(DType.F32), update.step())
         weight = update.op(Exp(), update.times(self.beta2_decay, update.op(Log(), step)))
         square = update.op(Mul(), g, g)

@@ -33,7 +33,7 @@ class Adagrad(Optimizer):
     decay: Decayed = "all"
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         g = update.decayed(decay_of(self, p), p, g)
         old = update.state("sum", p.type)
         total = update.op(Add(), old, update.op(Mul(), g, g))

@@ -36,7 +36,7 @@ class Adam(Optimizer):
     amsgrad: bool = False
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         return self._moved(update, p, update.decayed(decay_of(self, p), p, g), rate)
 
     def _moved(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
@@ -63,7 +63,7 @@ class AdamW(Adam):
     weight_decay: NonNegative = 0.01
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         return self._moved(update, update.shrunk(decay_of(self, p), rate, p), g, rate)
 
 
@@ -89,7 +89,7 @@ class Lamb(Optimizer):
     decay: Decayed = "all"
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         mean, square = _moments(update, g, self.beta1, self.beta2)
         corrected = update.over(mean, _bias_correction(update, self.beta1))
         ratio = update.op(Div(), corrected, _root(update, square, self.beta2, self.eps))

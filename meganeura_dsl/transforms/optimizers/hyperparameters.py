@@ -19,7 +19,7 @@ class Choice:
     word: ClassVar[str]
 
     def __str__(self) -> str:
-        """As one writes it, with the arguments that are not those by default."""
+        """Returns its text in a program, without arguments that have their defaults."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         plain = {each.name: each.default for each in fields(self)}
         said = [f"{name}={value}" for name, value in given.items() if value != plain[name]]

@@ -29,7 +29,7 @@ class Lion(Optimizer):
     decay: Decayed = "all"
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         old = update.state("exp_avg", p.type)
         direction = update.sign(update.mixed(old, g, update.number(1 - self.beta1)))
         update.store(old, update.mixed(old, g, update.number(1 - self.beta2)))

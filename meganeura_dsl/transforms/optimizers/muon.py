@@ -52,7 +52,7 @@ class Muon(Optimizer):
         return "" if of.rank > 1 else "two axes or more"
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         old = update.state("momentum_buffer", p.type)
         buffer = update.mixed(old, g, update.number(1 - self.momentum))
         update.store(old, buffer)

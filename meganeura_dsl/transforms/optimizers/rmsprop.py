@@ -33,7 +33,7 @@ class RmsProp(Optimizer):
     decay: Decayed = "all"
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         g = update.decayed(decay_of(self, p), p, g)
         old = update.state("square_avg", p.type)
         fresh = update.times(1 - self.alpha, update.op(Mul(), g, g))

@@ -101,7 +101,7 @@ class Falling(WarmedUp):
 
     @property
     def spans_run(self) -> bool:
-        """Not where its length is given."""
+        """True unless the length is given."""
         return not self.steps
 
     def passed(self, step: int, run: RunLength) -> float:
@@ -119,7 +119,7 @@ class Constant(WarmedUp):
 
     @property
     def is_steady(self) -> bool:
-        """Without warmup the factor is 1."""
+        """True without warmup, as the factor is then 1."""
         return self.warmup == 0
 
     def after_warmup(self, step: int, run: RunLength) -> float:
@@ -142,7 +142,7 @@ class Cosine(Falling):
     final: Share = 0.0
 
     def after_warmup(self, step: int, run: RunLength) -> float:
-        """As the formula above."""
+        """Returns the factor by the formula above."""
         return self.final + (1 - self.final) * (1 + cos(pi * self.passed(step, run))) / 2
 
 
@@ -160,7 +160,7 @@ class Linear(Falling):
     final: Share = 0.0
 
     def after_warmup(self, step: int, run: RunLength) -> float:
-        """As the formula above."""
+        """Returns the factor by the formula above."""
         return self.final + (1 - self.final) * (1 - self.passed(step, run))
 
 
@@ -179,7 +179,7 @@ class Polynomial(Falling):
     final: Share = 0.0
 
     def after_warmup(self, step: int, run: RunLength) -> float:
-        """As the formula above."""
+        """Returns the factor by the formula above."""
         return self.final + (1 - self.final) * (1 - self.passed(step, run)) ** self.power
 
 
@@ -198,7 +198,7 @@ class Step(WarmedUp):
     gamma: Positive = 0.1
 
     def after_warmup(self, step: int, run: RunLength) -> float:
-        """As the formula above."""
+        """Returns the factor by the formula above."""
         return self.gamma ** (_epochs(step, run) // _exact(self.every))
 
 
@@ -225,7 +225,7 @@ class Piecewise(WarmedUp):
             raise ValueError("needs milestones that increase")
 
     def after_warmup(self, step: int, run: RunLength) -> float:
-        """As the text above."""
+        """Returns the reduction as described above."""
         epochs = _epochs(step, run)
         passed = sum(_exact(each) <= epochs for each in self.milestones)
         return self.factors[passed - 1] if passed else 1.0
@@ -248,7 +248,7 @@ class Restarts(WarmedUp):
     final: Share = 0.0
 
     def after_warmup(self, step: int, run: RunLength) -> float:
-        """As the formula above."""
+        """Returns the factor by the formula above."""
         epochs, period = _epochs(step - self.warmup, run), _exact(self.period)
         multiplier = _exact(self.multiplier)
         if multiplier == 1:
@@ -283,11 +283,11 @@ class OneCycle(Schedule):
 
     @property
     def spans_run(self) -> bool:
-        """Not where its length is given."""
+        """True unless the length is given."""
         return not self.steps
 
     def at(self, step: int, run: RunLength) -> float:
-        """As the formula above."""
+        """Returns the factor by the formula above."""
         low, steps = 1 / self.div_factor, self.steps or run.steps
         peak = self.pct_start * steps - 1
         middle = [(2 * peak, low)] if self.three_phase else []
@@ -340,7 +340,7 @@ class Plateau(WarmedUp):
         return 1.0
 
     def measured(self, before: Reduction, value: float) -> Reduction:
-        """As the text above."""
+        """Returns the reduction as described above."""
         is_better = self._is_better(value, before.best)
         cooling = before.cooldown > 0
         bad = 0 if is_better or cooling else before.bad + 1

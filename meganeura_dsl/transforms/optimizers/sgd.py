@@ -33,7 +33,7 @@ class Sgd(Optimizer):
             raise ValueError("needs momentum above 0")
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         decayed = direction = update.decayed(decay_of(self, p), p, g)
         if self.momentum:
             old = update.state("momentum", p.type)

@@ -87,10 +87,11 @@ class Spread:
     """The use of several devices by sessions."""
 
     devices: int
-    """Those of all hosts together."""
+    """The number of devices of all hosts together."""
     sharding: DeviceSharding
     rows: Mapping[str, int]
-    """Of inputs whose first axis counts examples, the rows of one; all others are replicated."""
+    """The rows of one example, for inputs whose first axis counts examples; others are
+    replicated."""
 
 
 ALONE = Hosts()

@@ -38,14 +38,14 @@ class HostSession(Session):
 
     @property
     def kernels(self) -> int:
-        """Nothing is compiled."""
+        """The number of kernels to compile, which is 0."""
         return 0
 
     def ready(self) -> None:
-        """There is nothing to wait for."""
+        """Returns at once: there is nothing to wait for."""
 
     def wait(self) -> None:
-        """There is nothing to wait for."""
+        """Returns at once: there is nothing to wait for."""
 
     def close(self) -> None:
         """Forget all values; a session that shares them has them still."""

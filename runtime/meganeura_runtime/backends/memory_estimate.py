@@ -21,7 +21,7 @@ class MemoryEstimate:
 
     bytes: int
     persistent: int
-    """Of these, what does not depend on the batch: parameters, states and moments."""
+    """The part that does not depend on the batch: parameters, states and moments."""
     largest: tuple[str, ...]
     """The largest of what else there is then, in words."""
 

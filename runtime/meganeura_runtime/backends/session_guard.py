@@ -39,7 +39,7 @@ ALONE = frozenset(
 )
 """Methods of an open session that one thread at a time runs."""
 ALONE_AT_ANY_TIME = frozenset({"wait"})
-"""Those of a session that may be closed too: there is nothing to wait for."""
+"""Methods that a closed session allows too: there is nothing to wait for."""
 BESIDE = frozenset({"stage"})
 """Methods that a thread may run while another one runs one of those."""
 

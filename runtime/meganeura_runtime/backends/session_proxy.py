@@ -15,7 +15,7 @@ class SessionProxy(Session):
 
     @property
     def ahead(self) -> int:
-        """As many as of the other session."""
+        """The number of steps ahead of the other session."""
         return self._inner.ahead
 
     @property
@@ -25,11 +25,11 @@ class SessionProxy(Session):
 
     @property
     def kernels(self) -> int:
-        """Those of the other session."""
+        """The number of kernels of the other session."""
         return self._inner.kernels
 
     def own(self, examples: int) -> range:
-        """Those that the other session feeds."""
+        """Returns the examples that the other session feeds."""
         return self._inner.own(examples)
 
     def memory(self) -> Mapping[str, int] | None:
@@ -73,7 +73,7 @@ class SessionProxy(Session):
 
     @property
     def innermost(self) -> Session:
-        """That of the other session."""
+        """The innermost session of the other one."""
         return self._inner.innermost
 
     def _share(self, other: Session) -> None:

@@ -45,12 +45,12 @@ class SizedSession(Session):
 
     @property
     def opened(self) -> tuple[Session, ...]:
-        """Those that are open now, the least recently used first; staging may open others."""
+        """The sessions that are open, the least recently used first; staging may open others."""
         return tuple(self._opened.values())
 
     @property
     def ahead(self) -> int:
-        """As many as of any session."""
+        """The largest number of steps ahead of any session."""
         return max(each.ahead for each in self.opened)
 
     @property
@@ -60,15 +60,15 @@ class SizedSession(Session):
 
     @property
     def kernels(self) -> int:
-        """Those of all that are open."""
+        """The number of kernels of all open sessions."""
         return sum(each.kernels for each in self.opened)
 
     def own(self, examples: int) -> range:
-        """Those that each session feeds."""
+        """Returns the examples that each session feeds."""
         return self._first.own(examples)
 
     def memory(self) -> Mapping[str, int] | None:
-        """That of the first one, which is the whole step."""
+        """Returns the memory of the first session, which is the whole step."""
         return self._first.memory()
 
     def agree(self, *, wish: bool) -> bool:

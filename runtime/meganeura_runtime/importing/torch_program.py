@@ -128,7 +128,7 @@ def _drop_zero_biases(model: Any) -> None:  # noqa: ANN401 - as above
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the warnings that are about PyTorch itself."""
+    """Hides PyTorch's warnings about itself."""
     logger = logging.getLogger(EXPORTER)
     before = logger.level
     logger.setLevel(logging.ERROR)

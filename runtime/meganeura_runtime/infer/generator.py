@@ -87,7 +87,7 @@ class Sampling:
 
     @property
     def drawn_from(self) -> int | None:
-        """From how many of the likeliest a token is drawn; None where nothing is random."""
+        """The number of likeliest tokens to draw from; None if nothing is random."""
         return None if self.temperature == 0 else self.top_k
 
 
@@ -220,7 +220,7 @@ class Generator(Closing):
         return self._drawn(ids, steps, sampling)
 
     def chosen(self, prompt: Array | Sequence[int], steps: int, choose: Choose) -> Iterator[Array]:
-        """As `tokens`, but each token is what `choose` makes of the logits, on the host."""
+        """Yields tokens as `tokens` does, but `choose` takes each from the logits, on the host."""
         return self._chosen(self._checked(prompt, steps), steps, choose)
 
     def _checked(

@@ -108,7 +108,7 @@ class NoRows(Problem, code="E0568", topic="inputs"):
 
 
 class UnfitNames(Problem, code="E0569", topic="inputs"):
-    """There are more or fewer names of classes than classes."""
+    """The names of classes are more or fewer than the classes."""
 
     given_by: str
     names: int

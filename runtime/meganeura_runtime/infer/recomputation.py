@@ -123,7 +123,7 @@ class Recomputation(Closing):
         return (token[:, 0] for token in self._drawn(ids, steps, step, sampling))
 
     def chosen(self, prompt: Array | Sequence[int], steps: int, choose: Choose) -> Iterator[Array]:
-        """As `tokens`, but each token is what `choose` makes of the logits, on the host."""
+        """Yields tokens as `tokens` does, but `choose` takes each from the logits, on the host."""
         ids = self._checked(prompt, steps)
         step = replace(self._step, top_k=None, draws=False)
         for _ in range(steps):

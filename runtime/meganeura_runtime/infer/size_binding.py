@@ -71,7 +71,7 @@ class Sizes:
             self.origins[names[0]] = origin
 
     def slope(self, size: Size, names: Sequence[str]) -> int | None:
-        """By how much a size grows with the one name that is open, if that is the same always."""
+        """Returns the growth of a size with the one open name, if it is constant."""
         if len(names) != 1:
             return None
         one, two, three = (evaluate(size, {**self.known, names[0]: at}) for at in (1, 2, 3))

@@ -35,7 +35,7 @@ class TextTask:
     steps: int
     ends: tuple[int, ...]
     length: int
-    """Of how many tokens the text is."""
+    """The number of tokens of the text."""
     notes: tuple[Report, ...]
     """The note on a model that keeps no caches, or nothing."""
 

@@ -82,7 +82,7 @@ class Rename:
             raise ProblemError(MalformedRename(str(self), str(error))) from None
 
     def __str__(self) -> str:
-        """As it is written on a command line."""
+        """Returns the text on a command line."""
         return f"{self.pattern}={self.replacement}"
 
 
@@ -95,7 +95,7 @@ class Names:
 
     @staticmethod
     def of(renames: Mapping[str, str], prefix: str) -> "Names":
-        """From patterns and their replacements; raises `ProblemError`."""
+        """Returns names by patterns and their replacements. Raises `ProblemError`."""
         return Names(tuple(Rename(*each) for each in renames.items()), prefix)
 
     def apply(self, tensors: Mapping[str, StoredTensor]) -> dict[str, str]:

@@ -71,7 +71,7 @@ class Allowed:
 
 
 STRICT = Allowed()
-"""Nothing may differ."""
+"""No difference is allowed."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class NothingToAllow(Problem, code="E0541", topic="weights"):
     kind: str
     """`missing` or `unexpected`."""
     names: tuple[str, ...]
-    """Those that are."""
+    """The names that are missing, or unexpected."""
     unlike: tuple[str, ...] = ()
     """Tensors the glob matches that are there, of another shape or type."""
 
@@ -215,7 +215,7 @@ class Comparison:
     file: Path
     """The file, or the first of several."""
     matched: tuple[tuple[Declared, StoredTensor], ...]
-    """Those equal in name, shape and kind, in the order of the model."""
+    """The tensors equal in name, shape and kind, in the order of the model."""
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     shapes: tuple[Difference, ...]
@@ -236,7 +236,7 @@ class Comparison:
         )
 
     def faults(self) -> Iterator[Problem]:
-        """For each tensor that holds a value its parameter cannot have, the first such value."""
+        """Yields, for each tensor with values that its parameter cannot have, the first of them."""
         for each, tensor in self.matched:
             try:
                 verify(tensor, each.type.dtype)

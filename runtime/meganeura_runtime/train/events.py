@@ -17,7 +17,7 @@ class Group:
     """Parameters with an optimizer of their own."""
 
     setting: str
-    """As the settings write it: `optimizer["*.bias"] = sgd(lr=0.1)`."""
+    """The text of the setting: `optimizer["*.bias"] = sgd(lr=0.1)`."""
     parameters: int
     weights: int
     """Numbers in all of them together."""
@@ -28,9 +28,9 @@ class Warmup:
     """A warmup that is longer than the run: the learning rate never reaches its full value."""
 
     setting: str
-    """As the settings write it: `schedule = cosine(warmup=1000)`."""
+    """The text of the setting: `schedule = cosine(warmup=1000)`."""
     updates: int
-    """Of the whole run."""
+    """The number of updates of the whole run."""
     share: float
     """The highest learning rate of the run as a share of the optimizer's."""
 
@@ -43,7 +43,7 @@ class Started:
     epochs: int
     steps_per_epoch: int
     steps: int
-    """Of the whole run, which may end in the middle of an epoch."""
+    """The number of steps of the whole run, which may end in the middle of an epoch."""
     examples: int
     held_out: int
     parameters: int
@@ -78,7 +78,7 @@ class Compiled:
 
     kernels: int
     seconds: float
-    """Since the first of them was begun; other things were done meanwhile."""
+    """The seconds since the first of them was begun; other work ran meanwhile."""
     memory: Mapping[str, int] | None = None
     """The bytes of a step by role, where the compiler says them."""
 
@@ -102,7 +102,7 @@ class Logged:
     learning_rate: float
     steps_per_second: float
     examples_per_second: float
-    """Of all devices together."""
+    """The examples per second of all devices together."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,11 @@ class DeviceUsage:
 
     busy: float
     inputs: float
-    """In which the devices had nothing to do because inputs were not there yet."""
+    """The share of time in which devices waited for inputs."""
 
     @property
     def between(self) -> float:
-        """In which they had nothing to do for another reason: the host was at something else."""
+        """The share of time in which devices waited for the host's other work."""
         return max(0.0, 1.0 - self.busy - self.inputs)
 
 

@@ -1,4 +1,4 @@
-"""In a check, a layer is elaborated once for each of its configurations and types.
+"""Summaries, by which a check elaborates a layer once for each configuration and type.
 
 A file declares models of several sizes, and each repeats its layers many times. A check asks for
 types, names and problems, and not for graphs. So what an application did is summarized, and one of

@@ -54,7 +54,7 @@ class SymbolicApplication:
     config: Mapping[str, ElabValue]
     types: tuple[TensorType, ...]
     numbers: tuple[float | None, ...]
-    """For each input the number that it is everywhere, if it is a default."""
+    """The number that each input is everywhere, if it is a default."""
     sizes: Mapping[str, Size]
     """The sizes of this application, by the symbols that stand for them."""
     kinds: tuple[Kind, ...]

@@ -43,7 +43,7 @@ def entries_of_axes(
 
 @dataclass(frozen=True)
 class Part:
-    """Along each axis of a tensor of a shape, where a part begins and ends.
+    """The begin and end of a part along each axis of a tensor.
 
     `computed_starts` are those that the graph computes; `dropped` are axes that an entry takes.
     """

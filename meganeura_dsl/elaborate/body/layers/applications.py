@@ -187,7 +187,7 @@ def _apply_contract(
     *,
     claims: bool,
 ) -> Results:
-    """In a proof, the results of any block that fits a header, of which only it is known."""
+    """Returns the results, in a proof, of any block that fits a header."""
     block, path = value.declaration, value.path
     assert isinstance(block, ast.Block)
     assert path is not None

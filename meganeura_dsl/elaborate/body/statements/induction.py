@@ -53,7 +53,7 @@ from meganeura_dsl.syntax import ast
 
 Body = Callable[[], Results | None]
 Steps = Mapping[str, tuple[Size, ...]]
-"""By how much each size grows in an iteration: the axes of a tensor, or a number."""
+"""The growth of sizes in an iteration: of each axis, or of a number."""
 
 _Found = TypeVar("_Found")
 
@@ -380,7 +380,7 @@ def _is_of_type(frame: Frame, before: Tensor, after: Tensor) -> bool:
 
 
 def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
-    """By how much an iteration lets the sizes of a value grow; nothing if it leaves them.
+    """Returns the growth of a value's sizes in an iteration; none if they stay.
 
     Raises `UnstableError` where another thing changes than sizes.
     """

@@ -202,7 +202,7 @@ class _Round:
         return scan
 
     def kept(self, scan: OpenScan, known: Mapping[str, Invariants]) -> dict[str, Invariants]:
-        """Of what was taken to be known, what an iteration leaves so: by induction it always is."""
+        """Returns the assumed facts that an iteration preserves: by induction they always hold."""
         frame = self.frame
         frame.state.scans[str(scan.index)] = scan
         try:

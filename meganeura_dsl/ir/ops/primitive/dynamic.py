@@ -109,7 +109,7 @@ def _require_room(op: Op, facts: Facts, sizes: Shape, x: TensorType) -> None:
 
 
 def _starts_of(first: int, x: TensorType, sizes: Shape) -> tuple[tuple[int, Size], ...]:
-    """The numbers of the operands that are starts, and how many places each may be."""
+    """Returns for each start its number among the operands, and the number of possible values."""
     axes = zip(x.shape, sizes, strict=True)
     return tuple((first + at, whole - size + 1) for at, (whole, size) in enumerate(axes))
 

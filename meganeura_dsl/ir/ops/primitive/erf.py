@@ -13,7 +13,7 @@ from meganeura_dsl.startup.lazy_numpy import np
 
 DERIVATIVE_AT_ZERO = 2 / sqrt(pi)
 SATURATED = 6.0
-"""From here on the function is 1 in double precision."""
+"""The least number from which on the function is 1 in double precision."""
 ELEMENTS_AT_ONCE = 1 << 15
 
 # Coefficients from the highest power down.

@@ -125,7 +125,7 @@ class ScatterAdd(Scatter):
 
 @dataclass(frozen=True)
 class ScatterExtreme(Scatter):
-    """For each row, the largest or smallest of the updates whose id names it.
+    """The largest or smallest, for each row, of the updates whose id names it.
 
     A row that no id names is as small, or as large, as its type can be. The first update that is
     as large, or as small, as its row takes the cotangent.

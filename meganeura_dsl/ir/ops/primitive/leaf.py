@@ -125,7 +125,7 @@ class RandomBits(Op):
 
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""By how many bits each round of Threefry-2x32 rotates, in groups of four."""
+"""The number of bits by which each round of Threefry-2x32 rotates, in groups of four."""
 KEY_PARITY = 0x1BD11BDA
 """The constant in the third word of the key schedule."""
 

@@ -45,7 +45,7 @@ class Collected:
 
 
 Attributes = tuple[Body, Size, int, tuple[int, ...], tuple[int, ...], bool]
-"""Those of a loop, in order."""
+"""The attributes of a loop, in order."""
 
 
 class Region:

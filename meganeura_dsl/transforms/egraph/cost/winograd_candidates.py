@@ -34,7 +34,7 @@ Plain = Conv | ConvInputGradient | ConvWeightGradient
 
 
 def _convolutions(graph: Graph) -> Iterator[tuple[Plain, TensorType, TensorType]]:
-    """Those of 3 x 3 that move by one, each with the types of its factors."""
+    """Yields convolutions of 3 x 3 with stride one, and the types of their factors."""
     for value in graph.values:
         factors = [operand.type for operand in value.operands[:2]]
         match value.op:

@@ -1,4 +1,4 @@
-"""From the nodes chosen back to graphs: the one that runs, and the one that is run once before."""
+"""Decodes chosen nodes to graphs: the one that runs, and the one that is run once before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Decoder:
 
     @cached_property
     def kinds(self) -> list[int]:
-        """For each class which object its type is."""
+        """The number of the object that is the type of each class."""
         return list(map(id, self.found.types))
 
     def declare(self, leaves: Sequence[Value]) -> None:

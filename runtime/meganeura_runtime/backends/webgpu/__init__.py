@@ -1,1 +1,1 @@
-"""From a graph to a plan: which values share a kernel, in what order, and where in memory."""
+"""Plans graphs for WebGPU: values that share a kernel, the order, and the memory."""

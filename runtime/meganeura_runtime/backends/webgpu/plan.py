@@ -34,7 +34,7 @@ class Role(Enum):
     OUTPUTS = "outputs"
     """They live until the next step."""
     TEMPORARIES = "temporaries"
-    """Of no value after a step."""
+    """Buffers without a use after the step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class WebGpuSession(Session):
 
     @property
     def kernels(self) -> int:
-        """Those no other session of the device has."""
+        """The number of kernels that no other session of the device has."""
         return self._new_kernels
 
     def ready(self) -> None:
@@ -423,7 +423,7 @@ def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:
 
 
 def _groups(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Tensors that lie in one buffer, and together in no more than is read at once."""
+    """Yields groups of tensors of one buffer that are small enough to be read at once."""
     group: list[Tensor] = []
     for tensor in sorted(tensors, key=lambda one: (one.slot.buffer, one.slot.offset)):
         if group and (

@@ -17,7 +17,7 @@ class StepMemory:
     """The sums over the buffers and dispatches of a step."""
 
     bytes: int
-    """Of all buffers."""
+    """The bytes of all buffers."""
     largest_binding: int
     """Bytes of the largest slot that a kernel is bound to."""
     temporaries: int

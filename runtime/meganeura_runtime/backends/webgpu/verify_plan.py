@@ -102,7 +102,7 @@ def _verify_tensors(plan: Plan, tensors: Sequence[Tensor], role: Role) -> None:
 
 
 def _bindings(number: int, text: str) -> list[bool]:
-    """For each binding of a kernel, whether it may be written."""
+    """Returns for each binding of a kernel True if it may be written."""
     _require(text.isascii() and "\0" not in text, f"kernel {number} is no text of ours")
     found = BINDING.findall(text)
     positions = [int(position) for position, _ in found]

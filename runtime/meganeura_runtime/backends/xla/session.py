@@ -64,7 +64,7 @@ class XlaSession(Session):
         self._counted: dict[str, int] = {}
         """Pending increments of states; sessions that share arrays have one dictionary."""
         self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
-        """By parameter the array that was copied, and its copy in bfloat16."""
+        """The array that was copied, and its copy in bfloat16, by parameter."""
         self._running: deque[list[jax.Array]] = deque()
         self._compiling = begin("compile", program.compiled)
 

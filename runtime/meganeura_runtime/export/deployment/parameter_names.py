@@ -25,7 +25,7 @@ WEIGHT, BIAS = ".weight", ".bias"
 
 
 def deployed_names(graph: Graph, load: Graph) -> dict[str, str]:
-    """For each parameter of an inference form, in order, its name in a file."""
+    """Returns the name in a file of each parameter of an inference form, in order."""
     parameters = [value.op.name for value in graph.values if isinstance(value.op, Parameter)]
     wanted: dict[str, str] = {}
     for value in graph.values:

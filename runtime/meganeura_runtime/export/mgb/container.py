@@ -68,7 +68,7 @@ class Header:
     graph: str
     plan: Plan
     bounds: dict[str, IndexBound]
-    """Those of the graph, for a reader that knows no graphs, and those that the program states."""
+    """The bounds in the graph, for readers that know no graphs, and those the program states."""
     training: TrainingForm | None = None
     """The training that the graph is a step of, if any."""
     generation: GenerationForm | None = None

@@ -35,9 +35,9 @@ class DrawPlans:
 
     likeliest: Plan
     all: Plan
-    """At random, from all tokens."""
+    """The plan that draws at random from all tokens."""
     top: Plan
-    """At random, from the likeliest, whose number it is fed as `top_k`."""
+    """The plan that draws at random from the `top_k` likeliest tokens."""
 
     @property
     def each(self) -> tuple[Plan, ...]:

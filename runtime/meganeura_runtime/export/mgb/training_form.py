@@ -45,7 +45,7 @@ class TrainingForm:
     """All that a training loop needs beside its step and its data."""
 
     name: str
-    """Of the `train` block."""
+    """The name of the `train` block."""
     program: str
     """Hash of what a step means; a checkpoint is of one program."""
     batch: Some

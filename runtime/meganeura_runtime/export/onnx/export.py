@@ -88,7 +88,7 @@ def _require_rounds(symbolic: Elaboration) -> None:
 def _graphs(
     elaborate: Elaborate, symbolic: Elaboration
 ) -> Sequence[tuple[Mapping[str, int], Graph]]:
-    """The model at some sizes and at twice those, or at some alone where no two of them are taken.
+    """Returns the model at some sizes and at twice those, or at one size if it takes no two.
 
     Raises `ProblemError` if none is.
     """

@@ -17,7 +17,7 @@ from meganeura_runtime.export.onnx.patterns import find_all, needed, with_moment
 from meganeura_runtime.export.onnx.sizes import Sizes
 
 IR_VERSION = 8
-"""Of the file format: what all readers of opset 17 know, and later ones."""
+"""The version of the file format that all readers of opset 17 know."""
 
 
 def onnx_model(

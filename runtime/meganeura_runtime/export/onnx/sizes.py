@@ -9,9 +9,9 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_runtime.export.onnx.emitter import Emitter
 
 COPIED = 0
-"""In the target of a `Reshape`: the size of the operand on the same axis."""
+"""The entry of a `Reshape` that stands for the operand's size on the same axis."""
 INFERRED = -1
-"""In the target of a `Reshape`: what is left."""
+"""The entry of a `Reshape` that stands for the remaining elements."""
 
 
 @dataclass(frozen=True)

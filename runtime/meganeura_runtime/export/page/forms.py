@@ -13,7 +13,7 @@ from meganeura_runtime.io.preprocess.images import Cover, ImageSteps, Middle
 from meganeura_runtime.io.preprocess.input_transforms import Choices, usual_steps
 
 BYTES = 256
-"""Of so many things an integer picks one: they are taken for the bytes of a text."""
+"""The number of values of an integer input that is taken for the bytes of a text."""
 MELS = (80, 128)
 """Heights of the spectrograms that a sound becomes."""
 

@@ -193,7 +193,7 @@ class Trace:
     """The applications of all blocks of a model, in evaluation and in training."""
 
     elaborated: Elaboration
-    """In evaluation."""
+    """The elaboration in evaluation."""
     roots: tuple[Instance, ...]
     all: tuple[Instance, ...]
 

@@ -19,7 +19,7 @@ from meganeura_runtime.importing.onnx.node import Node
 
 CALLEES = {UNIFORM: "random_uniform", NORMAL: "random_normal"}
 WORDS = 2
-"""Of a counter."""
+"""The number of words of a counter."""
 
 
 @dataclass

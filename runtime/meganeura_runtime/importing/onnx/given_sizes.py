@@ -14,7 +14,7 @@ NUMBERS = (64, 224, 16)
 MOST_TRIED = 8
 """Open names of a file that are tried each by itself."""
 PART = 20
-"""Of the work that a translation may take, the part that each of these takes."""
+"""The fraction, as a divisor, of a translation's work that each of these takes."""
 
 
 def translated(file: OnnxFile, sizes: Mapping[str, int], stated: Stated | None) -> Translation:

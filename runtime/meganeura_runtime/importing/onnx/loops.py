@@ -50,7 +50,7 @@ class Rounds:
     starts: Sequence[Tensor]
     sliced: Sequence[Sliced]
     collected: Sequence[tuple[int, bool]]
-    """Along which axis each is collected, counted from the end if negative; whether backwards."""
+    """The axis of each collected result, from the end if negative, and True if backwards."""
 
 
 def scan_rounds(node: Node, results: int) -> Rounds:

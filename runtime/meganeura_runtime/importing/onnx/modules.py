@@ -61,7 +61,7 @@ class Modules:
     known: Mapping[str, Value | None]
     """The initializers."""
     constants: frozenset[str]
-    """Those that are not trained."""
+    """The initializers that are not trained."""
 
     def named(self, node: NodeProto, value: Value | None) -> Value | None:
         """An operand of a node with the name of its module, if that is another."""

@@ -18,13 +18,13 @@ from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx, Uns
 LARGEST_FILE = 2048
 """MiB of a protobuf."""
 MOST_NODES = 20_000
-"""Of a graph, with those of its functions and branches."""
+"""The most nodes of a graph, with those of its functions and branches."""
 DEEPEST = 16
 """The deepest nesting of graphs and functions."""
 LARGEST_TENSOR = 1 << 31
 """Elements of one tensor."""
 MOST_AXES = 16
-"""Of one tensor."""
+"""The most axes of one tensor."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from meganeura_runtime.importing.onnx.code import (
 )
 
 MOST_STATEMENTS = 6000
-"""Of a program in which repetitions are looked for."""
+"""The most statements of a program in which repetitions are looked for."""
 FEWEST = 3
 """Statements of an iteration that is worth a block."""
 

@@ -27,7 +27,7 @@ def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> ND
 
 
 def drawn_in_epoch(seed: int, epoch: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """As many examples as there are, each drawn with a chance in proportion to its weight.
+    """Returns as many examples as there are, each drawn with a chance in proportion to its weight.
 
     They are drawn with replacement, by the random words that `order_of_epoch` sorts by.
     """

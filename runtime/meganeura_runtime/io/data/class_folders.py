@@ -54,7 +54,7 @@ class DecodedFiles(RowSource):
 
     @property
     def digest(self) -> str:
-        """Of the names and sizes of all files, and of how they are decoded."""
+        """The hash of the names and sizes of all files, and of the decoder."""
         if not self._digest:
             state = blake2b(repr(self.decoder).encode(), digest_size=16)
             for path in self.paths:
@@ -79,7 +79,7 @@ class ClassFolder:
     """A key of `KINDS`, which is the name of the tensor too."""
     classes: tuple[str, ...]
     files: Mapping[str, Sequence[tuple[Path, int]]]
-    """Under the prefix of each split, such as `train.`, the files and their classes."""
+    """The files and their classes, under the prefix of each split, such as `train.`."""
 
     def tensors(self, folder: Path, decoder: Decoder, workers: int) -> dict[str, StoredTensor]:
         """The tensors `image` or `sound`, and `label`, of each split."""

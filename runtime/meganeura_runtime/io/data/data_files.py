@@ -40,7 +40,7 @@ def find_data(written: str, folder: Path, span: Span | None = None) -> Path:
 
 
 def find_data_below(written: str, folder: Path, span: Span | None = None) -> Path:
-    """As `find_data` for the path in a program: nothing above its folder. Raises `ProblemError`.
+    """Finds the file of a program, which must be below its folder. Raises `ProblemError`.
 
     A link that lies in the folder is followed, since whoever owns the folder has put it there.
     """

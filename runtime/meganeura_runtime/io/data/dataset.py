@@ -49,7 +49,7 @@ class InputSpec:
     whole: frozenset[str] = frozenset()
     """The inputs that are the same at every step."""
     tensors: Mapping[str, str] = field(default_factory=dict[str, str])
-    """For inputs whose tensors have other names, these names."""
+    """Names of tensors, for inputs whose tensors have other names."""
 
     @property
     def counter(self) -> str | None:
@@ -63,7 +63,7 @@ class InputSpec:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Of inputs whose first axis counts examples, how many rows one of them has."""
+        """The rows of one example, for inputs whose first axis counts examples."""
         counter = self.counter
         if counter is None:
             return {}
@@ -88,7 +88,7 @@ class Dataset:
 
     @property
     def empty_files(self) -> frozenset[Path]:
-        """Of several files of a split those that have no example."""
+        """The files of a split, if several, that have no example."""
         splits = [each for each in (self.train, self.test) if isinstance(each, StoredSplit)]
         return frozenset(file for each in splits for file in each.empty_files)
 

@@ -95,7 +95,7 @@ class FetchedRows(RowSource):
 
     @property
     def digest(self) -> str:
-        """Of some examples, as all of them may be too many."""
+        """Returns the hash of some examples, as all of them may be too many."""
         if not self._digest:
             numbers = np.unique(np.linspace(0, len(self) - 1, LOOKED_AT).astype(np.int64))
             content = np.ascontiguousarray(self[numbers]).tobytes()

@@ -31,7 +31,7 @@ class Feed:
     is_verified: bool = True
     """True if all values were checked before the run; others are when they are fed."""
     bound: Bound | None = None
-    """Of indices that are checked when they are fed."""
+    """The bound of indices that are checked when they are fed."""
     span: Span | None = None
     """The setting that names the data."""
 
@@ -115,7 +115,7 @@ class StoredSplit(Split):
 
     @property
     def empty_files(self) -> frozenset[Path]:
-        """Of several files those that have no example, as a text shorter than a sequence."""
+        """The files, of several, without an example, as a text shorter than a sequence."""
         contents = [feed.tensor.content for feed in self.feeds.values() if feed.rows]
         return frozenset(
             file

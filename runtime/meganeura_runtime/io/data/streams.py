@@ -40,7 +40,7 @@ class StreamSplit(Split):
         self._drop_last = drop_last
         self._bounds: Mapping[str, Bound] = {}
         self._batches: Iterator[object] | None = None
-        """Of this pass; `None` before the first batch is asked for."""
+        """The batches of this pass; `None` before the first is asked for."""
         self._count = 0
         """Batches of this pass that were read."""
         self._next = 0

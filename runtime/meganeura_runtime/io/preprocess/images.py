@@ -140,7 +140,7 @@ class PilImage(Protocol):
     size: tuple[int, int]
 
     def convert(self, mode: str) -> "PilImage":
-        """In other colours."""
+        """Returns the image in other colours."""
         ...
 
     def resize(

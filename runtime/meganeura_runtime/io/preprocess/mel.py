@@ -63,7 +63,7 @@ def triangles(mels: int) -> NDArray[np.float64]:
 
 
 def _mel(frequency: float) -> float:
-    """For a frequency of 1000 Hz or more."""
+    """Returns the pitch in mel of a frequency of 1000 Hz or more."""
     return LOG_FROM_MEL + float(np.log(frequency / LOG_FROM_HZ) / LOG_STEP)
 
 

@@ -42,7 +42,7 @@ class SpeechTokens:
     start: int
     ends: tuple[int, ...]
     languages: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By their codes, such as `en`; none for a model of one language."""
+    """The tokens of languages by code, such as `en`; none for a model of one language."""
     tasks: Mapping[str, int] = field(default_factory=dict[str, int])
     untimed: int | None = None
     """Says that no times are to be written; times are the tokens behind it, 20 ms apart."""

@@ -164,7 +164,7 @@ class FileTokenizer(Tokenizer):
 
     @property
     def size(self) -> int:
-        """Those of its vocabulary and those added to it."""
+        """The number of tokens of its vocabulary and of those added to it."""
         return self._tokenizer.size
 
     def encode(self, text: str) -> list[int]:

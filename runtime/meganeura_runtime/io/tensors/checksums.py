@@ -31,7 +31,7 @@ PIECES = "meganeura.pieces"
 SMALLEST_PIECE = 16 << 10
 """Bytes: about a row of a data set, which is read and compared without its neighbours."""
 MOST_PIECES = 1 << 20
-"""Of a file, whose pieces are larger where there would be more: sums take 8 MiB of the header."""
+"""The most pieces of a file; larger files have larger pieces. Sums take 8 MiB of the header."""
 PIECE_SIZES = [1 << bits for bits in range(SMALLEST_PIECE.bit_length() - 1, RUN.bit_length())]
 
 Contents = Mapping[str, Array | InFile]
@@ -132,7 +132,7 @@ def _piece_size(sizes: Mapping[str, int]) -> int:
 def _sum_of_header(
     metadata: Mapping[str, str], types: Mapping[str, str], sums: Iterable[str]
 ) -> int:
-    """Of texts that each follow their length, so that none can pass into the next."""
+    """Returns the sum of texts that each follow their length, so that none passes into the next."""
     total = 0
     entries = sorted((key, text) for key, text in metadata.items() if key != KEY)
     fields = chain.from_iterable(entries), chain.from_iterable(sorted(types.items())), sums

@@ -36,7 +36,7 @@ LONGEST_HEADER = 32 << 20
 """Bytes of a header: of a few hundred thousand tensors. The format allows 100 MB."""
 
 MOST_DIGITS = 20
-"""Of a number in a header: none is larger than a file could be."""
+"""The most digits of a number in a header: none is larger than a file could be."""
 
 SHORT = 1 << 18
 """Bytes of a header that is read whatever is in it."""

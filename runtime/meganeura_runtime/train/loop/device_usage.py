@@ -31,7 +31,7 @@ class UsageMeter:
         self._was_busy = False
         self._seconds = 0.0
         self._idle = {True: 0.0, False: 0.0}
-        """By whether inputs were waited for."""
+        """Idle seconds, by whether inputs were waited for."""
 
     def begin(self) -> None:
         """Measure from here on."""

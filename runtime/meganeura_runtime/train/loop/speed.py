@@ -19,7 +19,7 @@ class Clock:
         self._since = perf_counter()
         self._step = 0
         self.examples = 0
-        """Those of the steps since then."""
+        """The examples of the steps since then."""
 
     def start(self, step: int) -> None:
         """Count from this step and this moment."""

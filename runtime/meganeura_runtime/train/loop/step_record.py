@@ -19,7 +19,7 @@ class StepRecord:
     lasted: tuple[float, float]
     """The times at which the loop began it and submitted it, by the host's clock."""
     speed: Speed | None = None
-    """That at that time, if the step is to be logged."""
+    """The speed at that time, if the step is to be logged."""
 
     def due(self, behind: int) -> int:
         """The step after which it is read without waiting, on a device so many steps behind.
@@ -50,5 +50,5 @@ class Losses:
         self.examples += reading.examples
 
     def seconds(self, last: StepRecord) -> float:
-        """From the beginning of the first step that was added to the end of the last."""
+        """Returns the seconds from the beginning of the first step added to the end of the last."""
         return last.lasted[1] - (last.lasted[0] if self._since is None else self._since)

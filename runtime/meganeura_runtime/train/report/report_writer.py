@@ -37,7 +37,7 @@ from meganeura_runtime.train.spec.train_spec import TrainSpec
 PAUSE = 3.0
 """Seconds between two versions of the page, at least."""
 SHARE = 0.004
-"""Of the time of a run, what its page may take of a processor."""
+"""The share of a processor, over the time of a run, for its page."""
 
 
 @contextmanager

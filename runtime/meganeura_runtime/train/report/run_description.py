@@ -26,7 +26,7 @@ LARGEST = 16
 
 
 MOST_SECONDS = 1e12
-"""Of a run; 30,000 years."""
+"""The most seconds of a run: 30,000 years."""
 
 
 class Status(StrEnum):
@@ -50,11 +50,11 @@ class Tensor(BaseModel):
 
     name: str
     type: str
-    """With the sizes of the run: `f32[32, 1, 8, 8]`."""
+    """The type with the sizes of the run: `f32[32, 1, 8, 8]`."""
     kind: str = ""
     """`input`, `param` or `state`."""
     declared: str = ""
-    """Of an input, the type with free sizes."""
+    """The type of an input with free sizes."""
     moves: bool = True
     """True if a step changes it."""
     elements: int = 0

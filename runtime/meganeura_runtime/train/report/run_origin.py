@@ -44,7 +44,7 @@ class Repository(_Part):
     """The state of a Git repository."""
 
     commit: str
-    """In hexadecimal digits."""
+    """The commit in hexadecimal digits."""
     branch: str = ""
     """Empty where none is checked out."""
     changed: int | None = None

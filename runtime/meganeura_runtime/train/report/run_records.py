@@ -74,7 +74,7 @@ class RunRecords:
         self._curves: dict[tuple[str, str], Curve] = {}
         self.last_step = 0
         self.compared_from: dict[tuple[str, str], int] = {}
-        """Of curves, from which value on the best is looked for: another metric chose before."""
+        """The first value of each curve that counts for the best: another metric chose before."""
         self.shown: list[ShownFile] = []
         self.samples: list[TextWritten] = []
 

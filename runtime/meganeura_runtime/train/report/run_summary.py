@@ -36,7 +36,7 @@ class Measure:
     name: str
     final: float
     best: float | None
-    """At the best evaluation; `None` for what is no evaluation."""
+    """The value at the best evaluation; `None` for a curve that is not evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class RunSummary:
     folder: Path
     records: RunRecords
     settings: Mapping[str, str]
-    """By name, those within others as `optimizer.lr`."""
+    """The settings by name, those within others as `optimizer.lr`."""
     description: RunDescription | None
     """`None` for a run of a time before there was `run.json`."""
 

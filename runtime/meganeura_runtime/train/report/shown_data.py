@@ -26,7 +26,7 @@ DAMAGES = (OSError, TooLongError, ValueError, TypeError, KeyError, OverflowError
 
 
 def shown_data(folder: Path, shown: Sequence[ShownFile]) -> list[dict[str, Any]]:
-    """For each name its newest frames, as many as fit, by step; raises `ProblemError`."""
+    """Returns the newest frames of each name, as many as fit, by step. Raises `ProblemError`."""
     names = dict.fromkeys(each.name for each in shown)
     return [
         {"name": name, "frames": list(_frames(folder, shown, name, BUDGET // len(names)))[::-1]}

@@ -117,7 +117,7 @@ class MemoryProbe:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Of inputs that have rows for each example, how many."""
+        """The rows of one example, for inputs that have rows for each example."""
         counter = self.counter
         if counter is None:
             return {}

@@ -59,7 +59,7 @@ class RunOptions:
 
 
 FROM_THE_START = RunOptions()
-"""From the start, checked only now and then."""
+"""A run from the start, checked only now and then."""
 
 
 def resume_job(
@@ -143,12 +143,12 @@ class OtherRates:
     updates_before: int
     """Updates of the whole run, now and before."""
     rates: tuple[float, float]
-    """Those of the last step that was made and of the next."""
+    """The rates of the last step that was made and of the next."""
     step: int
     """The last step that was made."""
 
     def __str__(self) -> str:
-        """In a sentence, with the setting that keeps the rates as they were."""
+        """Returns a sentence with the setting that keeps the rates as they were."""
         last, following = self.rates
         change = f"learning rate: {last:.4g} in step {self.step:,}, {following:.4g} in the next, as"
         if self.schedule != self.before:

@@ -28,7 +28,7 @@ class TextSample:
     prompt: str
     elaborate: Elaborate
     prefix: str
-    """Before the names of the model's parameters, in the training."""
+    """The prefix of the model's parameters, in the training."""
     words: Tokenizer
     task: TextTask
     sampling: Sampling

@@ -53,7 +53,7 @@ class AccessPattern:
 
 
 def readers_of(graph: Graph) -> Mapping[int, frozenset[Value]]:
-    """By value, those that have it as an operand."""
+    """Returns the values that have each value as an operand."""
     readers: dict[int, set[Value]] = {value.id: set() for value in graph.values}
     for value in graph.values:
         for operand in value.operands:
@@ -110,7 +110,7 @@ def _found(roots: Sequence[Expression], is_here: Callable[[Load], bool]) -> Acce
 
 
 def _nowhere(_: Load) -> bool:
-    """Nothing is read at the position of one element."""
+    """Returns False: nothing is read at the position of one element."""
     return False
 
 

@@ -101,7 +101,7 @@ def materialized_values(graph: Graph, target: Target) -> frozenset[int]:
 
 
 def _worthwhile(graph: Graph, target: Target) -> set[int]:
-    """From the results back, as how often a value is read depends on who stores what."""
+    """Returns the values worth storing, from the results back, as reads depend on later stores."""
     prices = _prices(target)
     costs = _costs(graph, prices)
     stored = {value.id for value in graph.roots}

@@ -40,7 +40,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
-    """In how many parts a contraction is summed, and by what: tiles, shuffled rows, or neither."""
+    """The parts in which a contraction is summed, and its tiles or shuffled rows, if any."""
 
     split_k: int = 1
     tile: Tile | None = None
@@ -82,7 +82,7 @@ class FusionConfig:
 
 
 DEFAULT_FUSION = FusionConfig()
-"""As the planner has it."""
+"""The fusion that the planner chooses."""
 
 KernelConfigs: TypeAlias = Mapping[str, KernelConfig]
 """The configs that were found for contractions, by their names."""

@@ -41,7 +41,7 @@ class TunedConfigs:
     name: str = ""
     configs: Mapping[str, KernelConfig] = field(default_factory=dict[str, KernelConfig])
     fusings: Mapping[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
-    """By the names of whole steps."""
+    """Configs of fusion, by the names of whole steps."""
 
     def fusing_of(self, graph: Graph) -> FusionConfig:
         """Returns the config by which the values of a graph share kernels."""

@@ -44,7 +44,7 @@ APIS: Mapping[str, WebGpuApi] = {api.name: api for api in (WGPU, DAWN)}
 LOOKING = Lock()
 """Held by who makes, opens or drops adapters: wgpu does not protect them from a second thread."""
 _found: dict[str, list[DeviceInfo]] = {}
-"""Those there are by each API, once somebody has looked."""
+"""The adapters of each API, once they were listed."""
 _unopened: dict[str, Sequence[Adapter]] = {}
 """The adapters found when they were listed, until one of them is opened."""
 

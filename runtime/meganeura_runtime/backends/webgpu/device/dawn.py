@@ -23,7 +23,7 @@ EXACT_CLOCK = "timestamp_quantization"
 MATRICES = "chromium-experimental-subgroup-matrix"
 """The feature of matrices of a subgroup, with which go `shader-f16` and `subgroups`."""
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
-"""Without the first there are no experimental features, without the second no f16 on NVIDIA."""
+"""Toggles of Dawn: the first allows experimental features, the second f16 on NVIDIA."""
 AT_A_TIME = 100_000_000
 """Nanoseconds of one wait, between which Python sees that it is interrupted."""
 

@@ -157,7 +157,7 @@ class Device:
         )
         self.has_clock = "timestamp-query" in features
         self._pipelines: dict[tuple[str, bool], Future[Pipeline]] = {}
-        """By their text, and whether they are checked."""
+        """Pipelines by the text of the kernel, and by whether it is checked."""
         if self._api.shuffles in features and info.is_software:
             self.limits = replace(self.limits, lanes=self._working_lanes())
 

@@ -13,7 +13,7 @@ from meganeura_runtime.backends.webgpu.device.webgpu_types import Encoder, WebGp
 MOST_QUERIES = 4096
 """Queries of one set, as WebGPU bounds them: two for each pass."""
 BYTES = 8
-"""Of one time."""
+"""The bytes of one time."""
 
 
 class GpuTimestamps:

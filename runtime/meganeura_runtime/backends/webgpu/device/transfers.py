@@ -117,7 +117,7 @@ class ReadbackBuffers:
         self._is_open = True
 
     def take(self) -> dict[int, MappedBuffer]:
-        """Memory that nothing is copied to."""
+        """Returns staging buffers, by number, that no copy uses."""
         if self._idle:
             return self._idle.pop()
         return {number: self.device.incoming(size) for number, size in self._sizes.items()}

@@ -54,7 +54,7 @@ class FlashAttention(FlashAttentionOp):
         )
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """As many as the whole."""
+        """Returns the number of operations of the whole."""
         return self.whole.flops(operands, result)
 
 

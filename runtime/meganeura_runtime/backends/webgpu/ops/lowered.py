@@ -36,7 +36,7 @@ class SplitKPartial(Op):
         return np.concatenate([whole[None], np.zeros((self.parts - 1, *whole.shape), whole.dtype)])
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Those of the whole."""
+        """Returns the number of operations of the whole."""
         return self.whole.flops(operands, result.with_shape(result.shape[1:]))
 
 
@@ -60,7 +60,7 @@ class ChannelsLast(Op):
         return np.transpose(whole, channels_last(whole.ndim))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Those of the whole."""
+        """Returns the number of operations of the whole."""
         first, *rest, channels = result.shape
         return self.whole.flops(operands, result.with_shape((first, channels, *rest)))
 

@@ -33,7 +33,7 @@ class PrefixRound(Op):
     terms: int
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
-        """That of the scan."""
+        """Returns the type of the scan's result."""
         return Cumulative(self.kind, self.axis).infer(facts, x)
 
     def evaluate(self, x: Array) -> Array:
@@ -93,7 +93,7 @@ class MergeRound(Op):
     def infer(
         self, facts: Facts, values: TensorType, positions: TensorType
     ) -> tuple[TensorType, TensorType]:
-        """Those of the sort."""
+        """Returns the types of the sort's results."""
         require_same_type(self, facts, values.with_dtype(DType.I32), positions)
         return Sort(self.axis).infer(facts, values)
 

@@ -82,7 +82,7 @@ def _combined(build: Builder, op: Scattering, ids: Value, updates: Value, most: 
 def _first_equal(
     build: Builder, wanted: Value, ids: Value, most: int, where: Value | None = None
 ) -> Value:
-    """For each number wanted, the first place among `ids` that has it; their count if none has."""
+    """Returns the first place among `ids` of each wanted number; their count if none has it."""
     shape = (*wanted.type.shape, *ids.type.shape)
     same = build.add(
         Compare("eq"),

@@ -57,7 +57,7 @@ def split_k(whole: Contraction, target: Target) -> int:
 
 
 def split_k_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
-    """As many as keep all workgroups busy, of whole steps of the tile if there can be such."""
+    """Returns the number of parts that keeps all workgroups busy, in whole steps if possible."""
     longest, workgroups = max(whole.terms), workgroup_count(tile, whole)
     wanted = min(BUSY_WORKGROUPS // workgroups, whole.count // FEWEST_TERMS[target.style])
     if workgroups < (FEW_WIDE if tile == WIDE else FEW_WORKGROUPS):
@@ -72,7 +72,7 @@ def split_k_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
 
 
 def _parts_of_groups(whole: Contraction, groups: int, at_once: int) -> int:
-    """As many as give every core of a CPU something to do."""
+    """Returns the number of parts that gives every core of a CPU something to do."""
     longest = max(whole.terms)
     wanted = min(BUSY_GROUPS // groups, whole.count // FEWEST_TERMS[Style.SOFTWARE_VULKAN], longest)
     least = -(-_iterations(whole.terms, at_once) // MOST_PRODUCTS)

@@ -133,7 +133,7 @@ def split_arg_max(build: Builder, axis: int, x: Value, most: int) -> Value:
 
 
 def _picked(build: Builder, within: Value, part: Value, axis: int) -> Value:
-    """From each row of `within`, the element at the index that `part` gives."""
+    """Returns, from each row of `within`, the element at the index that `part` gives."""
     shape = within.type.shape
     kept = others((axis,), len(shape))
     numbers = build.add(Broadcast(shape, (axis,)), build.add(Iota(shape[axis])))

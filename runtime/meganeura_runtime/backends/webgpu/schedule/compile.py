@@ -1,4 +1,4 @@
-"""From a graph to a plan: run the passes, materialize, fuse, schedule, place, write kernels."""
+"""Compiles a graph to a plan: run the passes, materialize, fuse, schedule, place, write kernels."""
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -306,7 +306,10 @@ class _Assembly:
             self._slots[tensor] = Slot(first + slot.buffer, slot.offset, slot.bytes)
 
     def _lifetimes(self, scheduled: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
-        """From the launch that makes a temporary to the last that reads it, or to the copies."""
+        """Returns lifetimes of temporaries.
+
+        From the first launch to the last reader or the copies.
+        """
         kernels, launches = self._order.kernels, self._order.launches
         inside = [
             Lifetime(tensor, size, step, step)

@@ -81,7 +81,10 @@ def _fits(launch: _Launch, bound: set[int], target: Target) -> bool:
 
 
 def _dependencies(schedule: Schedule) -> Iterator[Sequence[int]]:
-    """For each kernel, those before it: who makes what it reads, or reads what it overwrites."""
+    """Yields the predecessors of each kernel.
+
+    Writers of its inputs, readers of what it overwrites.
+    """
     makers: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for number, one in enumerate(schedule.kernels):

@@ -20,7 +20,7 @@ class Schedule:
 
 
 def list_schedule(graph: Graph, kernels: Sequence[FusedKernel]) -> Schedule:
-    """As the values were made, but for what gives memory free, which comes as soon as it can.
+    """Schedules kernels in the order of the values, those that free memory as soon as possible.
 
     Readers of a parameter come before the kernel that overwrites it. Where they cannot all come
     first, the new value is put elsewhere and copied at the end.
@@ -143,7 +143,7 @@ class _Queue:
                 heapq.heappush(self._freeing, (self._ranks[last], last))
 
     def _note_last(self, tensor: int) -> int | None:
-        """If a tensor has one reader left, that one gives it free."""
+        """Returns the last reader of a tensor if only one is left: that one frees it."""
         if len(self._readers[tensor]) != 1:
             return None
         (last,) = self._readers[tensor]

@@ -46,7 +46,7 @@ class Moved:
     target: int
     of: TensorType
     axis: int = -1
-    """That of the slices; -1 if the target is as large."""
+    """The axis of the slices; -1 if the target is as large."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def _clock_bounds(device: Device) -> tuple[float, float]:
 def _offset(
     bounds: tuple[float, float], times: Sequence[tuple[TimedRun, Sequence[tuple[float, float]]]]
 ) -> float:
-    """By how much the host's clock is ahead, so that no kernel ran before it was encoded."""
+    """Returns the host clock's lead, so that no kernel ran before it was encoded."""
     least, most = bounds
     seen = [one.since - stamps[0][0] for one, stamps in times]
     return max([(least + most) / 2, *seen])

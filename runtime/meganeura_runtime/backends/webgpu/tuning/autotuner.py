@@ -202,7 +202,7 @@ class _Race:
         return min(self.seconds, key=self.seconds.__getitem__)
 
     def run(self, configs: Sequence[KernelConfig]) -> None:
-        """Try what was not tried yet. The first way of all has to run, and is what others match."""
+        """Time the configs not tried yet. The first has to run; others must match its results."""
         limits = self._target.limits
         new = [
             config

@@ -37,9 +37,9 @@ class Barriers:
     computed_jointly: Mapping[int, tuple[int, ...]] = field(
         default_factory=dict[int, tuple[int, ...]]
     )
-    """By the id of a value its group: all of a group are computed before any of them is read."""
+    """The group of a value, by id: all of a group are computed before any of them is read."""
     shared_scalars: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By the id of a broadcast scalar the first equal one, which is stored for all of them."""
+    """The first equal broadcast scalar, by id, which is stored for all of them."""
 
     @staticmethod
     def of(graph: Graph, numerics: Numerics) -> "Barriers":

@@ -40,7 +40,7 @@ class Figure:
     workload: Workload
     card: str
     date: str
-    """Of the measurement, or of the commit that records it: `2026-11-23`."""
+    """The date of the measurement, or of the commit that records it: `2026-11-23`."""
     without: float
     """Milliseconds a step, unless `unit` says otherwise."""
     chosen: float | None

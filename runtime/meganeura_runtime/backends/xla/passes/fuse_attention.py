@@ -21,7 +21,7 @@ from meganeura_runtime.backends.xla.ops.attention import (
 Supports = Callable[[Library, Attention, Sequence[Value], bool], bool]
 """A predicate: the library supports an attention of q, k and v, and its gradient if it has one."""
 CUDNN = (Library("cudnn"), Library("cudnn", multiple=2))
-"""In order of preference: its gradient supports even numbers of rows only."""
+"""Libraries in order of preference: cuDNN's gradient needs even numbers of rows."""
 QKV = len(Attention.operands.required)
 ROWS, LEVEL = 4, 5
 """Operands of a gradient: the logarithms of the rows, and sum(dy mean)."""

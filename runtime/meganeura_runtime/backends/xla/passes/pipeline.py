@@ -42,7 +42,7 @@ class Target:
 
     precision: ComputePrecision
     platform: str
-    """As JAX names it: `cpu` or `gpu`."""
+    """The platform in JAX's words: `cpu` or `gpu`."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from meganeura_runtime.export.onnx.lowering import Lower, Lowering, Tensor, exac
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 END = np.iinfo(np.int64).max
-"""As the end of a slice: all there is."""
+"""The end of a slice that takes all there is."""
 
 
 def _constant(into: Lowering, value: Value) -> tuple[Tensor, ...]:

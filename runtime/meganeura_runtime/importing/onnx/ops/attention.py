@@ -24,7 +24,7 @@ def _rotary(node: Node) -> list[Value | None] | None:
 
 
 def _rotated(node: Node, x: Tensor) -> Tensor:
-    """Of [n, s, heads, d]: each pair (a, b) is (a cos - b sin, a sin + b cos)."""
+    """Rotates each pair (a, b) of [n, s, heads, d] to (a cos - b sin, a sin + b cos)."""
     build, d = node.build, x.shape[-1]
     if not isinstance(d, int) or d % 2:
         raise UnsayableError("its heads have no even size")

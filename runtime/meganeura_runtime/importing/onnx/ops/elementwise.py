@@ -44,7 +44,7 @@ def _log(node: Node) -> list[Value | None]:
 
 
 LOGARITHMS: Mapping[str, str] = {"sigmoid": "log_sigmoid", "softmax": "log_softmax"}
-"""Of layers whose logarithm has digits where they are rounded to 0 or 1."""
+"""Layers whose logarithm keeps digits where their result rounds to 0 or 1."""
 
 
 def _subtract(node: Node) -> list[Value | None]:
@@ -342,7 +342,7 @@ def _prelu(node: Node) -> list[Value | None]:
 
 
 def _attribute(node: Node, name: str, default: float) -> float:
-    """A 32-bit attribute, as it is written."""
+    """Returns an attribute, rounded to 32 bits."""
     return float(np.float32(node.attribute(name, default)))
 
 

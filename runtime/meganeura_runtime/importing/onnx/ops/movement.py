@@ -273,7 +273,7 @@ def counted(build: Builder, ids: Tensor, size: Size) -> Tensor:
 
 
 def _gather_elements(node: Node) -> list[Value | None]:
-    """Along one axis, of tables that every other axis has its own of: a batched gather."""
+    """Translates a gather along one axis, batched over all others."""
     build, x = node.build, node.tensor(0)
     axis = node.axis(0)
     ids = _ids(node, 1, x.shape[axis])

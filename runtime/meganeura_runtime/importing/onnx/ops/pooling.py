@@ -18,9 +18,9 @@ from meganeura_runtime.importing.onnx.ops.products import positive, window_pads
 
 LOWEST = float(np.finfo(np.float32).min)
 LARGEST_AXIS = 4096
-"""Of an axis that is resized by a matrix."""
+"""The largest axis that is resized by a matrix."""
 MOST_PLACES = 256
-"""Of a dilated window along one axis, each of which is a term of its own."""
+"""The most places of a dilated window along one axis, each a term of its own."""
 
 
 def _geometry(
@@ -196,7 +196,7 @@ def _lp_pool(node: Node) -> list[Value | None]:
 
 
 def _resize(node: Node) -> list[Value | None]:
-    """Along each axis by itself: repeated, picked, or a product with a matrix of weights."""
+    """Resizes each axis by itself: repeated, indexed, or multiplied with a matrix of weights."""
     x = node.tensor(0)
     attributes = dict(node.attributes)
     axes = attributes.pop("axes", None)
@@ -218,7 +218,7 @@ def _resize(node: Node) -> list[Value | None]:
 
 
 def _scales(node: Node, axes: Sequence[int]) -> tuple[list[float | None], list[Size | None]]:
-    """For each axis a scale or a size."""
+    """Returns a scale or a size for each axis."""
     if node.op == "Upsample" or len(node.inputs) == 2:
         return _floats(node.attributes.get("scales") or node.numbers(1, "scales")), [None] * len(
             axes

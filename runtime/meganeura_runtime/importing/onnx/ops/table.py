@@ -29,4 +29,4 @@ TABLE: Mapping[str, Entry] = {
     **scatters.OPS,
     **pooling.OPS,
 }
-"""By the name of the op."""
+"""The translation of each op, by its name."""

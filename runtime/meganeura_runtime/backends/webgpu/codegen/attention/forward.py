@@ -160,7 +160,7 @@ class _Forward:
         return found
 
     def _divide(self) -> None:
-        """By the sum of all weights; and tell its logarithm, `r`.
+        """Divides by the sum of all weights, and stores its logarithm, `r`.
 
         A sum of 0 is that of no keys, or of scores that are all -inf: the mean is then NaN, but for
         a part among others, which must not count.

@@ -99,7 +99,7 @@ class Mask:
         return -(-self.columns // self.tile.columns)
 
     def span(self) -> tuple[str, str]:
-        """From which block on, and up to which, the rows of a workgroup see something."""
+        """Returns the range of blocks, end excluded, that the rows of a workgroup see."""
         tile, blocks, back = self.tile, self.blocks, self.whole.window - 1
         if not self.whole.causal:
             return "0u", f"{blocks}u"

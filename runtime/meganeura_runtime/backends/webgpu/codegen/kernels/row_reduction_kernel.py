@@ -98,7 +98,7 @@ class _Team:
 
     @staticmethod
     def of(rows: RowReduction, words: int, limits: DeviceLimits) -> "_Team":
-        """For so many words of shared memory of each lane."""
+        """Returns the team of lanes for so many words of shared memory per lane."""
         most = min(limits.invocations, limits.workgroup_bytes // (4 * words))
         each = 4 if rows.terms % 4 == 0 else 1
         if rows.contiguous:

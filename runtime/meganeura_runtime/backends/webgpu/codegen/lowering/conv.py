@@ -87,12 +87,12 @@ def _turned_weight_gradient(whole: Contraction) -> Contraction:
 
 
 def _last(of: tuple[Each, ...], axis: int) -> tuple[Each, ...]:
-    """With one axis moved to the end."""
+    """Returns a tuple with one axis moved to the end."""
     return (*of[:axis], *of[axis + 1 :], of[axis])
 
 
 def _first(of: tuple[Each, ...]) -> tuple[Each, ...]:
-    """With the last axis moved to the beginning."""
+    """Returns a tuple with the last axis moved to the beginning."""
     return (of[-1], *of[:-1])
 
 

@@ -65,7 +65,7 @@ EXTREMES: Mapping[type[Op], tuple[str, str]] = {
     Maximum: ("larger({0}, {1})", "max({0}, {1})"),
     Minimum: ("smaller({0}, {1})", "min({0}, {1})"),
 }
-"""For floats, which may be NaN, and for integers."""
+"""WGSL for floats, which may be NaN, and for integers."""
 
 RELATIONS: Mapping[str, str] = {
     "eq": "{0} == {1}",
@@ -83,7 +83,7 @@ DIVISIONS: Mapping[type[Op], tuple[str, str]] = {
         "{0} % {1}",
     ),
 }
-"""For i32, which WGSL rounds towards zero, and for u32.
+"""WGSL for i32, which WGSL rounds towards zero, and for u32.
 
 Vulkan leaves a `%` of negative numbers undefined (`OpSRem`), and it is wrong on NVIDIA's.
 """

@@ -23,7 +23,7 @@ COMBINED = {
     "max": ("larger({0}, {1})", "max({0}, {1})"),
     "min": ("smaller({0}, {1})", "min({0}, {1})"),
 }
-"""For floats, which may be NaN, and for integers."""
+"""WGSL for floats, which may be NaN, and for integers."""
 
 
 def reduction(value: Value) -> Reduction:

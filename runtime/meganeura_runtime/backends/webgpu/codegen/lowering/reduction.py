@@ -26,7 +26,7 @@ class Kind(Enum):
     MIN = "min"
     ARG_MAX = "arg_max"
     ONLY = "only"
-    """There is one term, and it is the result."""
+    """No combination: there is one term, and it is the result."""
 
 
 def neutral(kind: Kind, dtype: DType) -> float:

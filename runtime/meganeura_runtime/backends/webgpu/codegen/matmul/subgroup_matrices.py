@@ -58,7 +58,7 @@ class Matrices(ABC):
 
 
 class ChromiumMatrices(Matrices):
-    """By the matrix units of the adapter."""
+    """Matrices multiplied by the matrix units of the adapter."""
 
     def begin(self) -> Sequence[str]:
         """Returns nothing: `subgroup` is a builtin value of the kernel."""
@@ -83,7 +83,10 @@ class ChromiumMatrices(Matrices):
 
 
 class PlainMatrices(Matrices):
-    """By loops: a lane holds every `lanes`-th element of each square of sums."""
+    """Matrices multiplied by loops.
+
+    A lane holds every `lanes`-th element of each square of sums.
+    """
 
     def begin(self) -> Sequence[str]:
         """Number the subgroups, and the lanes of one."""

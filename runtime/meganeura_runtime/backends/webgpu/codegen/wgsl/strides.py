@@ -1,4 +1,4 @@
-"""Along which of two variables neighbours in memory lie, found by trying some points."""
+"""Finds the variable, of two, along which neighbours in memory lie, by trying some points."""
 
 from collections import Counter
 from collections.abc import Mapping
