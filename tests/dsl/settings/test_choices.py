@@ -59,7 +59,7 @@ class Bounded(Optimizer):
     momentum: Fraction = 0.0
 
     def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
-        """As the formula above."""
+        """Returns the parameter after a step, by the formula above."""
         old = update.state("momentum", p.type)
         new = update.op(Add(), update.times(self.momentum, old), g)
         update.store(old, new)
