@@ -112,6 +112,7 @@ def run(
         check_output,
         read_labels,
         show_outputs,
+        split_outputs,
         write_outputs,
     )
     from meganeura_dsl.pipeline import Asked
@@ -169,10 +170,10 @@ def run(
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         options = _RunOptions(device, precision, rules, no_tuned, profile, asked)
         found = _computed(chosen, symbolic, tensors, values, options)
-    results = {name: found.pop(name) for name in result_names}
-    say(show_outputs(results, top, names, prepared.classes, found))
+    results, shown = split_outputs(found, result_names)
+    say(show_outputs(results, top, names, prepared.classes, shown))
     if output is not None:
-        write_outputs(output, results, found)
+        write_outputs(output, results, shown)
         say(f"written: {output}")
 
 

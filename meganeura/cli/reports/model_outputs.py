@@ -29,6 +29,14 @@ NAMES_OF_CONFIG = "id2label"
 """The entry of Hugging Face's `config.json` with the names of classes."""
 
 
+def split_outputs(
+    found: Mapping[str, Array], names: Sequence[str]
+) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    """The outputs of these names, and the values that were asked for beside them."""
+    outputs = {name: found[name] for name in names}
+    return outputs, {name: each for name, each in found.items() if name not in outputs}
+
+
 def show_outputs(
     outputs: Mapping[str, Array],
     top: int,
@@ -164,15 +172,15 @@ def check_output(path: Path | None, names: Sequence[str]) -> None:
 def write_outputs(
     path: Path,
     outputs: Mapping[str, Array],
-    values: Mapping[str, Array] = MappingProxyType({}),
+    others: Mapping[str, Array] = MappingProxyType({}),
 ) -> None:
     """Write all outputs at once or not at all; raises `ProblemError`.
 
-    A file of several tensors also has the `values` that were asked for. A picture is of floats in
+    A file of several tensors also has the `others` that were asked for. A picture is of floats in
     0 ... 1, of which others are cut off.
     """
     if path.suffix == ".safetensors":
-        write_tensors(path, {**outputs, **values}, {HOLDS: OUTPUTS})
+        write_tensors(path, {**outputs, **others}, {HOLDS: OUTPUTS})
         return
     (values,) = outputs.values()
     if path.suffix == SUFFIX:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-import numpy as np
-
-from meganeura_dsl.elaborate.scope.named_values import NamedValue, chosen_values
+from meganeura_dsl.elaborate.scope.binding import NamedValue
+from meganeura_dsl.elaborate.scope.named_values import chosen_values
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir.graph import Builder, Op
 from meganeura_dsl.ir.ops import (
@@ -27,7 +26,8 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.outputs import Statistic
 from meganeura_dsl.ir.types import DType
 
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = (2 - 2**-23) * 2.0**127
+"""The largest float32."""
 
 
 def shown_statistics(build: Builder, named: Iterable[NamedValue]) -> dict[Statistic, Tensor]:

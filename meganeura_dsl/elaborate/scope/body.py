@@ -7,13 +7,12 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.binding import Binding, NamedValue
 from meganeura_dsl.elaborate.scope.summary import Applied
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import ProblemError
     from meganeura_dsl.elaborate.problems.location import Location
-    from meganeura_dsl.elaborate.scope.named_values import NamedValue
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
     from meganeura_dsl.elaborate.values import StaticValue, Tensor
     from meganeura_dsl.syntax import ast

@@ -8,26 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.value_problems import UnknownValue
+from meganeura_dsl.elaborate.scope.binding import NamedValue
 from meganeura_dsl.elaborate.values import is_tensor
 from meganeura_dsl.ir.graph import Bound
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.scope import Frame
     from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor
-
-
-class NamedValue(NamedTuple):
-    """A value that has a name."""
-
-    name: str
-    """With the path of the layer before it, such as `layers.0.attn`."""
-    value: Tensor
-    is_shown: bool = False
-    """True if the program shows it."""
 
 
 def note_value(frame: Frame, name: str, value: ElabValue, *, is_shown: bool = False) -> None:
