@@ -115,12 +115,8 @@ def test_a_text_with_the_letters_of_a_role_has_none() -> None:
 
 # --- no text is made or read elsewhere -----------------------------------------------------------
 
-<<<<<<< HEAD
-PREFIXES = ("index ", "objective ", "loss part ", "part ", "show ", "gradient.")
-QUOTED = re.compile(rf"""["']({"|".join(map(re.escape, PREFIXES))})""", re.IGNORECASE)
-=======
 PREFIXES = ("index ", "objective ", "loss part ", "part ", "show ", "value ", "gradient.")
->>>>>>> 61930824 (values: by their names, and by show)
+QUOTED = re.compile(rf"""["']({"|".join(map(re.escape, PREFIXES))})""", re.IGNORECASE)
 SOURCES = [
     path
     for folder in ("meganeura", "meganeura_dsl", "runtime/meganeura_runtime")
