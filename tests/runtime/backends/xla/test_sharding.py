@@ -197,7 +197,7 @@ def spread_runs(program: str) -> tuple[list[str], dict[str, list[str]]]:
 
 @pytest.fixture(scope="module")
 def told(place: Path) -> dict[str, str]:
-    """What each run says that needs no process of its own, by its folder.
+    """Returns the output of each run that needs no process of its own, by folder.
 
     A process begins in more than a second.
     """
