@@ -271,7 +271,7 @@ class Trainer(Closing):
         trained, spec = self.trained, self._spec
         with explained_failures():
             persistent = trained.session.persistent()
-        if not may_be_saved(persistent, spec.settings.not_finite):
+        if not may_be_saved(persistent, spec.settings):
             raise ProblemError(LossNotFinite(self.steps, ""))
         progress = Progress(
             program=spec.program_hash,

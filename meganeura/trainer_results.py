@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.outputs import Gradient
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import BESIDE_METRICS, LOSS, LOSS_SCALE, SKIPPED
 from meganeura_runtime.backends.base import Outputs, Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.tensors.host_array import host_array
@@ -45,13 +45,21 @@ class StepResult:
     @property
     def metrics(self) -> dict[str, float]:
         """The metrics by name, with the weights from before the step."""
-        others = {LOSS, SKIPPED, *self._gradients.values()}
+        others = {*BESIDE_METRICS, *self._gradients.values()}
         return {name: float(self._outputs[name]) for name in self._outputs if name not in others}
 
     @property
     def is_skipped(self) -> bool:
-        """True if a gradient was not finite and `not_finite = "skip"` left the update out."""
+        """True if a gradient was not finite and the update was left out.
+
+        That is so with `not_finite = "skip"`, and in f16, where gradients overflow now and then.
+        """
         return SKIPPED in self._outputs and bool(self._outputs[SKIPPED])
+
+    @property
+    def loss_scale(self) -> float | None:
+        """The scale by which the loss was multiplied for its gradients; `None` but in f16."""
+        return float(self._outputs[LOSS_SCALE]) if LOSS_SCALE in self._outputs else None
 
     @property
     def gradients(self) -> Mapping[str, Array]:

@@ -94,11 +94,14 @@ def random_inputs(graph: Graph) -> Values:
     return found
 
 
-def optimized(one: Material, device: DeviceModel) -> tuple[Graph, Graph]:
+def optimized(
+    one: Material, device: DeviceModel, *, scale_loss: bool = False
+) -> tuple[Graph, Graph]:
     """The graph that runs, and how the parameters that the optimizer added are computed."""
     options = RewriteOptions(device=device)
     if one.case.trains:
-        settings = TrainingSettings(Sgd(lr=LEARNING_RATE, momentum=MOMENTUM))
+        optimizer = Sgd(lr=LEARNING_RATE, momentum=MOMENTUM)
+        settings = TrainingSettings(optimizer, scale_loss=scale_loss)
         return optimized_training_step(one.graph, settings, options).graph, Graph((), {}, {})
     found = options.optimize(one.graph, "infer")
     return found.graph, found.load

@@ -44,6 +44,7 @@ class Ours:
 
     def __init__(self, selector: str, precision: Precision) -> None:
         self._selector = selector
+        self._scales_loss = precision == "f16"
         try:
             self._device = choose_device(selector, precision=ComputePrecision(precision))
         except DeviceError as error:
@@ -54,7 +55,8 @@ class Ours:
     @contextmanager
     def run(self, one: Material) -> Generator[Running]:
         """Compile a case, and open a session."""
-        graph, derived = optimized(one, model_of(self._selector))
+        model = model_of(self._selector)
+        graph, derived = optimized(one, model, scale_loss=self._scales_loss)
         with ExitStack() as stack:
             session = stack.enter_context(self._device.open(graph))
             session.load(loaded(graph, derived, one.weights))

@@ -28,7 +28,7 @@ class Mode:
 
     def takes(self, case: Case, precision: Precision) -> bool:
         """True if it is compared on a case."""
-        able = self.trains and precision != "f16" if case.trains else self.infers
+        able = self.trains if case.trains else self.infers
         return able and precision in self.precisions
 
 

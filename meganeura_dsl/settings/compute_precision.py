@@ -11,6 +11,6 @@ class ComputePrecision(StrEnum):
     TF32 = "tf32"
     """Products of float32 rounded to 10 bits of mantissa, summed in float32."""
     F16 = "f16"
-    """Products of float16, summed in float32, of models that do not train: on `dawn`."""
+    """Products of float16, summed in float32, on `dawn`; steps of training scale their loss."""
     BF16 = "bf16"
     """Products of bfloat16, summed in float32; values between contractions stored in bfloat16."""

@@ -7,7 +7,6 @@ from typing import Annotated, cast
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     NonNegativeInt,
     PlainValidator,
@@ -28,16 +27,6 @@ from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.setting import ForPaths, Setting
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength, Schedule
-
-
-def _trains(precision: object) -> object:
-    """The floats, if gradients can be computed in them."""
-    able = [each for each in ComputePrecision if each is not ComputePrecision.F16]
-    if precision not in able:
-        *first, last = able
-        why = ": gradients in f16 vanish" if precision == ComputePrecision.F16 else ""
-        raise ValueError(f"must be {', '.join(first)} or {last}{why}")
-    return precision
 
 
 def _device(name: str, given: ValidationInfo) -> str:
@@ -401,9 +390,8 @@ class RunSettings(Strict):
     precision: Annotated[
         ComputePrecision,
         Field(strict=False),
-        BeforeValidator(_trains),
         Setting(
-            meaning="the floats of products: f32, or on `xla` tf32 or bf16",
+            meaning="the floats of products: f32, on `xla` also tf32 or bf16, on `dawn` f16",
             example='"bf16"',
             is_resumable=True,
             is_bare=True,
@@ -466,6 +454,16 @@ class RunSettings(Strict):
     def all_schedules(self) -> tuple[Schedule, ...]:
         """`schedule`, and those of paths."""
         return (self.schedule, *self.schedules.values())
+
+    @property
+    def scales_loss(self) -> bool:
+        """True if gradients would vanish in the floats of products, without a scaled loss."""
+        return self.precision is ComputePrecision.F16
+
+    @property
+    def skips(self) -> bool:
+        """True if an update is left out where a gradient is not finite."""
+        return self.not_finite == NotFinitePolicy.SKIP or self.scales_loss
 
     @property
     def is_steady(self) -> bool:

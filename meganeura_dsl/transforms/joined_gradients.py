@@ -1,6 +1,6 @@
 """The gradients of a loss over several batches that is a function of sums over their examples."""
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
@@ -9,12 +9,13 @@ from meganeura_dsl.ir.ops import Add, Parameter
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.outputs import LossPart
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.joined_loss import EARLIER
 from meganeura_dsl.transforms.optimizers.update import as_f32, scaled, sum_of
 from meganeura_dsl.transforms.step_part import StepPart
 
 LOSS = "loss"
+Differentiate = Callable[[Value, Sequence[Value]], Sequence[Value | None]]
+"""The gradients of a scalar with respect to values, `None` for what no gradient flows to."""
 
 
 class JoinedGradients:
@@ -27,6 +28,7 @@ class JoinedGradients:
         own: Value,
         parts: Mapping[int, Value],
         earlier: Mapping[int, Value],
+        differentiate: Differentiate,
     ) -> None:
         self.own = own
         """The loss of the batch alone."""
@@ -39,6 +41,7 @@ class JoinedGradients:
         """The sums over the batch whose gradients are added up, by their numbers."""
         self._earlier = earlier
         """The same over the batches before, which the loss of all of them reads."""
+        self._differentiate = differentiate
 
     @staticmethod
     def of(
@@ -47,6 +50,7 @@ class JoinedGradients:
         copy: Callable[[Value], Value],
         leaves: Mapping[str, Value],
         build: Builder,
+        differentiate: Differentiate,
     ) -> "JoinedGradients | None":
         """That of a forward graph and its copy; `None` where gradients of batches are averaged."""
         parts = {
@@ -58,7 +62,7 @@ class JoinedGradients:
             return None
         earlier = {index: leaves[f"{EARLIER}{index}"] for index in parts}
         own = copy(forward.outputs[LOSS])
-        return JoinedGradients(build, loss, own, parts, earlier)
+        return JoinedGradients(build, loss, own, parts, earlier, differentiate)
 
     def means(
         self,
@@ -71,7 +75,7 @@ class JoinedGradients:
         The next sums are put into `updates`.
         """
         wanted = (*parameters.values(), *self._earlier.values())
-        found = gradients(self._build, self._whole, wanted)
+        found = self._differentiate(self._whole, wanted)
         terms = {
             name: [] if each is None else [as_f32(self._build, each)]
             for name, each in zip(parameters, found, strict=False)
@@ -86,9 +90,8 @@ class JoinedGradients:
                     terms[name].append(scaled(self._build, as_f32(self._build, slope), old))
                 updates[f"{sum_of(name)}.{index}"] = full(self._build, old.type, 0.0)
             if not part.moves:
-                new = gradients(
-                    self._build, self._parts[index], tuple(parameters[name] for name in names)
-                )
+                of_names = tuple(parameters[name] for name in names)
+                new = self._differentiate(self._parts[index], of_names)
                 for (name, old), own in zip(olds.items(), new, strict=True):
                     total = old if own is None else self._added(old, as_f32(self._build, own))
                     path = f"{sum_of(name)}.{index}"

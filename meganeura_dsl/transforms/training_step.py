@@ -7,6 +7,7 @@ optimized, planned and run as one graph. The moments are parameters of kind `sta
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, reachable
@@ -35,8 +36,9 @@ from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.joined_gradients import JoinedGradients, next_sum
+from meganeura_dsl.transforms.joined_gradients import Differentiate, JoinedGradients, next_sum
 from meganeura_dsl.transforms.joined_loss import EARLIER
+from meganeura_dsl.transforms.loss_scale import LossScale
 from meganeura_dsl.transforms.optimizers.norms import norm_of
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
@@ -57,6 +59,10 @@ SKIPPED = "update.skipped"
 """The output that is 1 where a gradient is not finite, and 0 elsewhere."""
 GRADIENT_NORM = "gradient_norm"
 """The output that measures the norm of all gradients together."""
+LOSS_SCALE = "update.loss_scale"
+"""The output that is the scale by which the loss of this step is multiplied."""
+BESIDE_METRICS = frozenset({LOSS, SKIPPED, LOSS_SCALE})
+"""Outputs of a step that are no metrics."""
 
 if TYPE_CHECKING:
     from meganeura_dsl.transforms.egraph.optimized import Optimized
@@ -84,7 +90,9 @@ class TrainingSettings:
     `accumulate` moves the parameters after so many batches, by the mean of their gradients: all of
     them but the last are steps of the `part` `SUM`. `ema` keeps an average of each parameter:
     a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all as it was where a gradient is not
-    finite, and adds the output `update.skipped`. `part` is how much of the step is made.
+    finite, and adds the output `update.skipped`. `scale_loss` does so too: gradients are computed
+    of the loss times a scale that fits them, an output of the steps that move parameters. `part` is
+    how much of the step is made.
 
     A scan that would store more bytes than `recompute_above` for its gradient stores the carries of
     some iterations, and runs the others once more.
@@ -102,6 +110,7 @@ class TrainingSettings:
     accumulate: int = 1
     ema: float | None = None
     skip_not_finite: bool = False
+    scale_loss: bool = False
     part: StepPart = StepPart.WHOLE
     recompute_above: int | None = None
     schedules: tuple[str, ...] = ()
@@ -115,6 +124,11 @@ class TrainingSettings:
         """Returns the number of a parameter's learning rate among those that are fed."""
         matching = [at for at, glob in enumerate(self.schedules) if fnmatchcase(name, glob)]
         return matching[-1] + 1 if matching else 0
+
+    @property
+    def skips(self) -> bool:
+        """True if gradients that are not finite leave all as it was."""
+        return self.skip_not_finite or self.scale_loss
 
     @property
     def has_plugins(self) -> bool:
@@ -145,9 +159,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
-    if settings.gradient_norm and GRADIENT_NORM in forward.outputs:
-        raise TrainingError(f"the graph has an output `{GRADIENT_NORM}` of its own")
-    _require_free_names(forward)
+    _require_free_names(forward, settings)
     _require_matches(forward, settings)
     _require_parts(forward, settings)
     forward = _checkpointed(forward, settings.recompute_above)
@@ -156,9 +168,10 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         copy.build,
         settings.accumulate,
         settings.part,
-        skips=settings.skip_not_finite,
+        skips=settings.skips,
         bounds=settings.clip_norm is not None or settings.clip_value is not None,
     )
+    scale = LossScale(copy.build) if settings.scale_loss else None
     updates: dict[str, Value] = {}
     slopes: dict[str, Value] = {}
     moves: dict[str, _Move] = {}
@@ -170,13 +183,19 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             if settings.optimizer_of(name) is not None
         }
         # What may be left out by itself counts its own steps.
-        counts = settings.skip_not_finite and objective.number > 0
+        counts = settings.skips and objective.number > 0
         counter = f"{STEP}.{objective.number}" if counts else STEP
-        joined = JoinedGradients.of(forward, copy.of(loss), copy.of, copy.leaves, copy.build)
+        differentiate = partial(gradients, copy.build) if scale is None else scale.gradients
+        joined = JoinedGradients.of(
+            forward, copy.of(loss), copy.of, copy.leaves, copy.build, differentiate
+        )
         minimized = copy.of(loss) if joined is None else joined
-        found = _move(copy.build, minimized, parameters, settings, gate, counter, updates)
-        slopes |= found
-        moves |= dict.fromkeys(found, _Move(counter, gate.verdict))
+        of_batch, means = _gradients(
+            copy.build, minimized, parameters, gate, settings.part, updates, differentiate
+        )
+        slopes |= of_batch
+        moves |= dict.fromkeys(of_batch, _Move(counter, gate.verdict))
+        _move(copy.build, means, parameters, settings, gate, counter, updates)
         copy.go_on(objective, updates)
     outputs, states = copy.results(forward)
     names = [name for each in objectives(forward) for name in each.moves if name in states]
@@ -189,13 +208,24 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     shown: dict[str, Value] = {Gradient(name): each for name, each in slopes.items() if shows}
     if settings.gradient_norm:
         shown[GRADIENT_NORM] = _norm(copy.build, tuple(slopes.values()))
-    if settings.skip_not_finite:
-        finite, zero, one = gate.is_finite(), number(copy.build, 0.0), number(copy.build, 1.0)
-        shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
+    if settings.skips:
+        finite = gate.is_finite()
         states = gate.states(finite, states, copy.leaves)
+        shown |= _verdict(copy.build, finite, scale if settings.part.moves else None, updates)
     if settings.part is StepPart.UPDATE:
         return _fed_gradients_alone(copy.build.graph(shown, updates))
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
+
+
+def _verdict(
+    build: Builder, finite: Value, scale: LossScale | None, updates: dict[str, Value]
+) -> dict[str, Value]:
+    """The outputs about the update of a step that may be left out; the next scale is stored."""
+    shown = {SKIPPED: build.add(Where(), finite, number(build, 0.0), number(build, 1.0))}
+    if scale is not None:
+        shown[LOSS_SCALE] = scale.value
+        scale.store_next(finite, updates)
+    return shown
 
 
 def _checkpointed(forward: Graph, above: int | None) -> Graph:
@@ -222,34 +252,46 @@ def _fed_gradients_alone(graph: Graph) -> Graph:
     return Graph(values, graph.outputs, graph.updates)
 
 
-def _move(
+def _gradients(
     build: Builder,
     loss: Value | JoinedGradients,
+    parameters: Mapping[str, Value],
+    gate: Gate,
+    part: StepPart,
+    updates: dict[str, Value],
+    differentiate: Differentiate,
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The gradients of a batch, of the parameters that they reach, and those of an update.
+
+    The next sums over the batches of an update are put into `updates`.
+    """
+    own = loss.own if isinstance(loss, JoinedGradients) else loss
+    found = differentiate(own, tuple(parameters.values()))
+    gradients_of_batch = {
+        name: each for name, each in zip(parameters, found, strict=True) if each is not None
+    }
+    if part is StepPart.UPDATE:
+        gradients_of_batch = {
+            name: build.add(Input(Gradient(name), each.type.dtype, each.type.shape))
+            for name, each in gradients_of_batch.items()
+        }
+    if not isinstance(loss, JoinedGradients):
+        return gradients_of_batch, gate.mean(gradients_of_batch, updates)
+    means = loss.means(parameters, part, updates)
+    gate.decide(loss.decisive)
+    return gradients_of_batch, means
+
+
+def _move(
+    build: Builder,
+    means: Mapping[str, Value],
     parameters: Mapping[str, Value],
     settings: TrainingSettings,
     gate: Gate,
     counter: str,
     updates: dict[str, Value],
-) -> dict[str, Value]:
-    """The gradients of a loss, of the parameters that they reach.
-
-    The next values of these parameters, and of their optimizers' states, are put into `updates`.
-    """
-    own = loss.own if isinstance(loss, JoinedGradients) else loss
-    found = gradients(build, own, tuple(parameters.values()))
-    own_gradients = {
-        name: each for name, each in zip(parameters, found, strict=True) if each is not None
-    }
-    if settings.part is StepPart.UPDATE:
-        own_gradients = {
-            name: build.add(Input(Gradient(name), each.type.dtype, each.type.shape))
-            for name, each in own_gradients.items()
-        }
-    if isinstance(loss, JoinedGradients):
-        means = loss.means(parameters, settings.part, updates)
-        gate.decide(loss.decisive)
-    else:
-        means = gate.mean(own_gradients, updates)
+) -> None:
+    """Put the next values of parameters, and of their optimizers' states, into `updates`."""
     bounded = _bounded(build, tuple(means.values()), settings.clip_value)
     clipped = _clipped(build, bounded, settings.clip_norm)
     moved: dict[str, Value] = {}
@@ -271,7 +313,6 @@ def _move(
             stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
             moved[name] = update.when_due(stored, parameter)
     updates |= gate.admitted(moved, parameters)
-    return own_gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,7 +498,9 @@ def optimized_training_step(
     return OptimizedStep(step.graph, (fused, step))
 
 
-def _require_free_names(forward: Graph) -> None:
+def _require_free_names(forward: Graph, settings: TrainingSettings) -> None:
+    if settings.gradient_norm and GRADIENT_NORM in forward.outputs:
+        raise TrainingError(f"the graph has an output `{GRADIENT_NORM}` of its own")
     for value in forward.values:
         op = value.op
         if not isinstance(op, Leaf) or op.name.startswith(EARLIER):

@@ -10,6 +10,7 @@ from meganeura_runtime.train.events import (
     EpochEnded,
     Evaluated,
     Logged,
+    LossScaled,
     NotFinite,
     Sampled,
     Started,
@@ -147,6 +148,14 @@ def not_finite(event: NotFinite) -> str:
     """The line of a step whose loss or gradients are not finite."""
     what = "the update is left out" if event.is_skipped else "the run goes on"
     return f"step {event.step:,}: the loss is {event.loss:.4g}, or a gradient not finite; {what}"
+
+
+def loss_scaled(event: LossScaled) -> str:
+    """The line of a step whose gradients overflow at a scale of the loss."""
+    return (
+        f"step {event.step:,}: gradients overflow at a loss scale of {event.before:,.0f}; "
+        f"the update is left out, and the scale is {event.after:,.0f} now"
+    )
 
 
 def stopped_early(event: StoppedEarly) -> str:

@@ -8,6 +8,7 @@ from meganeura.cli.ui.narration import (
     clock,
     epoch_ended,
     held_out,
+    loss_scaled,
     measured,
     not_finite,
     sampled,
@@ -24,6 +25,7 @@ from meganeura_runtime.train.events import (
     Event,
     Finished,
     Logged,
+    LossScaled,
     NotFinite,
     Sampled,
     Saved,
@@ -87,6 +89,8 @@ class Lines:
                 self._line(sampled(event))
             case NotFinite():
                 self._line(not_finite(event))
+            case LossScaled():
+                self._line(loss_scaled(event))
             case StoppedEarly():
                 self._line(stopped_early(event))
             case Stepped() | Saved() | Finished():

@@ -7,6 +7,7 @@ from meganeura.cli.ui.narration import (
     announcement,
     epoch_ended,
     held_out,
+    loss_scaled,
     measured,
     not_finite,
     sampled,
@@ -23,6 +24,7 @@ from meganeura_runtime.train.events import (
     Event,
     Finished,
     Logged,
+    LossScaled,
     NotFinite,
     Sampled,
     Saved,
@@ -77,6 +79,8 @@ class ProgressBar:
                 self.progress.console.print(sampled(event), highlight=False, markup=False)
             case NotFinite():
                 self.progress.console.print(not_finite(event), highlight=False)
+            case LossScaled():
+                self.progress.console.print(loss_scaled(event), highlight=False)
             case StoppedEarly():
                 self.progress.console.print(stopped_early(event), highlight=False)
             case Finished():

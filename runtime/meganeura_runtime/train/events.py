@@ -166,6 +166,19 @@ class NotFinite:
 
 
 @dataclass(frozen=True)
+class LossScaled:
+    """Gradients overflowed: the update was left out, and the next loss has another scale.
+
+    Steps in f16 multiply their loss, so that its gradients do not vanish.
+    """
+
+    step: int
+    epoch: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class StoppedEarly:
     """So many evaluations gave nothing better, as `stop_after` says: the run ends."""
 
@@ -217,6 +230,7 @@ Event = (
     | Stepped
     | Logged
     | NotFinite
+    | LossScaled
     | EpochEnded
     | Evaluated
     | Sampled

@@ -19,6 +19,8 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
     """The first value that is not finite, and its step; empty if it was not found."""
     span: Span | None = None
     path: str = ""
+    is_half: bool = False
+    """True if products in f16 are the cause: the reference finds all values finite."""
 
     def report(self) -> Report:
         found = (Remark("first", self.first),) if self.first else ()
@@ -35,6 +37,11 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
 
     def _cure(self) -> Help:
         """Returns advice for the operation of that value, and on updates that spoil it."""
+        if self.is_half:
+            return Help(
+                "products in f16 overflow where what they read is above 65,504: go on in f32",
+                "--resume --set precision=f32",
+            )
         for ops, pattern, words in _CURES:
             found = re.search(pattern, self._written())
             if found and (not self.first or any(f"`{op}`" in self.first for op in ops)):

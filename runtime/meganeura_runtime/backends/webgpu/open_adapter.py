@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.device_problems import UnsupportedPrecision
@@ -73,17 +72,7 @@ class OpenAdapter(OpenDevice):
         return replace(self, configs=configs, note=note)
 
     def open(self, graph: Graph) -> WebGpuSession:
-        """A session of the graph's plan, which is taken from the cache if it is there.
-
-        Raises `ProblemError` for a step of training in f16.
-        """
-        weights = {each.op.name for each in graph.values if isinstance(each.op, Parameter)}
-        if self.precision is ComputePrecision.F16 and not weights.isdisjoint(graph.updates):
-            reason = "gradients in f16 vanish without a loss that is scaled, which there is not"
-            name = self.device.info.selector
-            raise ProblemError(
-                UnsupportedPrecision(name, self.precision, reason, (ComputePrecision.F32,))
-            )
+        """A session of the graph's plan, which is taken from the cache if it is there."""
         plan = cached_plan(graph, self.device, self.configs, self.limits)
         return WebGpuSession(plan, self.device)
 

@@ -13,6 +13,7 @@ import numpy as np
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.transforms.optimizers.update import sum_of
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -52,19 +53,15 @@ def is_finite(arrays: Mapping[str, Array]) -> bool:
     return all(not _is_not_finite(arrays[name]) for name in arrays)
 
 
-def may_be_saved(persistent: Mapping[str, Array], not_finite: str) -> bool:
+def may_be_saved(persistent: Mapping[str, Array], settings: RunSettings) -> bool:
     """Returns True if parameters and states are as finite as the setting `not_finite` demands.
 
     A batch that is skipped may have spoilt sums of gradients, of which no update is made.
     """
-    match not_finite:
-        case NotFinitePolicy.IGNORE:
-            return True
-        case NotFinitePolicy.SKIP:
-            sums = {sum_of(name) for name in persistent}
-            return is_finite({name: each for name, each in persistent.items() if name not in sums})
-        case _:
-            return is_finite(persistent)
+    if settings.not_finite == NotFinitePolicy.IGNORE:
+        return True
+    sums = {sum_of(name) for name in persistent} if settings.skips else set[str]()
+    return is_finite({name: each for name, each in persistent.items() if name not in sums})
 
 
 def find_anomaly(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from meganeura_dsl.ir.outputs import Gradient
-from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import BESIDE_METRICS, LOSS
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.events import Evaluated, Event, Logged, Watch
@@ -91,7 +91,7 @@ class StepLog:
         metrics = {
             name: float(value)
             for name, value in one.outputs.items()
-            if name not in (LOSS, SKIPPED) and name not in self._gradients
+            if name not in BESIDE_METRICS and name not in self._gradients
         }
         loss = float(one.outputs[LOSS])
         named = named_rates(self._settings, one.rates)

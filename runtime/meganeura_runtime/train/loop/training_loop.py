@@ -16,8 +16,14 @@ from time import perf_counter
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.loss_scale import LEAST
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import (
+    BESIDE_METRICS,
+    LOSS,
+    LOSS_SCALE,
+    SKIPPED,
+)
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
     Progress,
@@ -34,6 +40,7 @@ from meganeura_runtime.train.events import (
     Evaluated,
     Finished,
     Logged,
+    LossScaled,
     NotFinite,
     Sampled,
     Saved,
@@ -301,7 +308,7 @@ class TrainingLoop:
         outputs = self.trained.step(self.feeder.feeds(self.step))
         anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
         if anomaly is not None:
-            raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
+            raise ProblemError(self._not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
         return outputs
 
     def _explained(self, last: StepRecord) -> LossNotFinite:
@@ -310,14 +317,28 @@ class TrainingLoop:
         They cannot be where the data comes in an order of its own.
         """
         if self.job.dataset.train.is_ordered:
-            return _not_finite(last.step, float(last.outputs[LOSS]), None)
+            return self._not_finite(last.step, float(last.outputs[LOSS]), None)
         tensors, progress = read_checkpoint(self.folder.checkpoint)
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)
         anomaly = find_anomaly(
             self.job, self.session, self.feeder, progress.step, last.step, self.finite - 1
         )
-        return _not_finite(last.step, float(last.outputs[LOSS]), anomaly)
+        return self._not_finite(last.step, float(last.outputs[LOSS]), anomaly)
+
+    def _not_finite(self, step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:
+        """The problem, with the line of the program where it began, as far as that is known."""
+        shown = "" if math.isfinite(loss) else str(loss)
+        if anomaly is None:
+            return LossNotFinite(step, shown)
+        if anomaly.value is None:
+            return LossNotFinite(
+                step, shown, f"step {anomaly.step:,}", is_half=self.job.settings.scales_loss
+            )
+        op, origin = anomaly.value.op, anomaly.value.origin
+        what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
+        first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
+        return LossNotFinite(step, shown, first, origin.span, origin.path)
 
     def _read(self, behind: int = 0) -> None:
         """Read all steps but the last few, which the device may still compute."""
@@ -333,11 +354,14 @@ class TrainingLoop:
             self._log(reading, reading.speed)
         elif not math.isfinite(loss):
             self._record("step", reading.step, reading.epoch, {LOSS: loss})
-        is_finite_loss, policy = math.isfinite(loss), self.job.settings.not_finite
-        if not is_finite_loss and policy == NotFinitePolicy.STOP:
+        is_finite_loss, settings = math.isfinite(loss), self.job.settings
+        stops = settings.not_finite == NotFinitePolicy.STOP
+        if not is_finite_loss and stops:
             raise ProblemError(self._explained(reading))
-        is_skipped = policy == NotFinitePolicy.SKIP and bool(reading.outputs[SKIPPED])
-        if is_skipped or not is_finite_loss:
+        is_skipped = settings.skips and bool(reading.outputs[SKIPPED])
+        if is_finite_loss and is_skipped and LOSS_SCALE in reading.outputs:
+            self._take_in_overflow(reading, loss, stops=stops)
+        elif not is_finite_loss or (is_skipped and settings.not_finite == NotFinitePolicy.SKIP):
             self.watch(NotFinite(reading.step, reading.epoch, loss, is_skipped))
         if is_finite_loss:
             self.finite = reading.step
@@ -348,11 +372,25 @@ class TrainingLoop:
         if is_whole:
             self.losses = Losses()
 
+    def _take_in_overflow(self, reading: StepRecord, loss: float, *, stops: bool) -> None:
+        """Report gradients that overflow, which halves the scale of the loss if it can be."""
+        scale = float(reading.outputs[LOSS_SCALE])
+        if scale > LEAST:
+            self.watch(LossScaled(reading.step, reading.epoch, scale, scale / 2))
+        elif stops:
+            first = f"a gradient, with a loss scale of {LEAST:g}"
+            raise ProblemError(LossNotFinite(reading.step, "", first, is_half=True))
+        else:
+            self.watch(NotFinite(reading.step, reading.epoch, loss, is_skipped=True))
+
     def _log(self, reading: StepRecord, speed: Speed) -> None:
         """Record and report the loss and the metrics of a step."""
-        metrics = {name: float(value) for name, value in reading.outputs.items()}
-        loss = metrics.pop(LOSS)
-        metrics.pop(SKIPPED, None)
+        loss = float(reading.outputs[LOSS])
+        metrics = {
+            name: float(value)
+            for name, value in reading.outputs.items()
+            if name not in BESIDE_METRICS
+        }
         rates = named_rates(self.job.settings, reading.rates)
         speeds = {**rates, "steps_per_second": speed.steps}
         self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **speeds})
@@ -490,7 +528,7 @@ class TrainingLoop:
 
         What is not finite never takes the place of what is.
         """
-        is_sound = may_be_saved(persistent, self.job.settings.not_finite)
+        is_sound = may_be_saved(persistent, self.job.settings)
         if self.last is not None and not is_sound:
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
@@ -520,16 +558,3 @@ class TrainingLoop:
 
     def _record(self, kind: str, step: int, epoch: int, numbers: Mapping[str, float]) -> None:
         self.folder.add_metrics({"kind": kind, "step": step, "epoch": epoch, **numbers})
-
-
-def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:
-    """The problem, with the line of the program where it began, as far as that is known."""
-    shown = "" if math.isfinite(loss) else str(loss)
-    if anomaly is None:
-        return LossNotFinite(step, shown)
-    if anomaly.value is None:
-        return LossNotFinite(step, shown, f"step {anomaly.step:,}")
-    op, origin = anomaly.value.op, anomaly.value.origin
-    what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
-    first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
-    return LossNotFinite(step, shown, first, origin.span, origin.path)

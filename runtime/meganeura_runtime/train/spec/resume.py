@@ -8,6 +8,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import SETTINGS, ReaderOptions, RunSettings
+from meganeura_dsl.transforms.loss_scale import GROWTH, SCALE
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.backends.base import Session
@@ -266,10 +267,14 @@ def _persistent(
     if progress.program != spec.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
     wanted = {leaf.name: leaf for leaf in leaves(spec.compiled) if leaf.is_persistent}
-    if set(tensors) != set(wanted):
+    of_precision = {SCALE, GROWTH}
+    if set(tensors) - of_precision != set(wanted) - of_precision:
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
-    for name, leaf in wanted.items():
-        found = tensors[name]
+    for name in wanted.keys() & tensors.keys():
+        leaf, found = wanted[name], tensors[name]
         if found.shape != leaf.shape or found.content.dtype != NUMPY[leaf.dtype]:
             raise ProblemError(CannotResume(f"`{name}` is {found} in its checkpoint"))
-    return {name: np.array(tensors[name].bits) for name in wanted}
+    return {
+        name: np.array(tensors[name].bits) if name in tensors else np.zeros((), NUMPY[leaf.dtype])
+        for name, leaf in wanted.items()
+    }

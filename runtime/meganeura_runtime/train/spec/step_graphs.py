@@ -70,7 +70,7 @@ class SizedStep:
 
     @cached_property
     def step(self) -> Graph:
-        """The step as the program says it; its learning rate is an input."""
+        """The step as the program says it, in f32; its learning rate is an input."""
         return training.training_step(self.forward, self.settings)
 
 
@@ -202,7 +202,7 @@ class ProgramGraphs:
         return SizedStep(
             examples=1 if counter is None else here[counter],
             forward=forward,
-            settings=replace(of_part, feed_learning_rate=True, gradients=False),
+            settings=replace(of_part, feed_learning_rate=True, gradients=False, scale_loss=False),
             optimized=optimized,
             bounds=self._unchecked(self.signature.bounds(here)),
         )
@@ -299,6 +299,7 @@ def training_settings(
         accumulate=settings.accumulate,
         ema=settings.ema,
         skip_not_finite=settings.not_finite == NotFinitePolicy.SKIP,
+        scale_loss=settings.scales_loss,
         schedules=tuple(settings.schedules),
     )
 

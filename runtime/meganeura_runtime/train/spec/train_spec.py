@@ -112,12 +112,15 @@ class TrainSpec:
 
     @property
     def step(self) -> Graph:
-        """One training step as the program says it; its learning rate is an input."""
+        """One training step as the program says it, in f32; its learning rate is an input."""
         return self.whole_step.step
 
     @property
     def compiled(self) -> Graph:
-        """The graph that runs, with the leaves, outputs and updates of `step`."""
+        """The graph that runs, with the leaves, outputs and updates of `step`.
+
+        In f16 it has those of the loss scale as well.
+        """
         return self.whole_step.optimized
 
     def part_at(self, step: int) -> StepPart:
