@@ -161,6 +161,7 @@ OTHER_STEPS = {
     "accumulate": 2,
     "ema": 0.5,
     "skip_not_finite": True,
+    "scale_loss": True,
     "part": StepPart.SUM,
     "recompute_above": 0,
     "schedules": ("w",),
