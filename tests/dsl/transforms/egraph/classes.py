@@ -55,6 +55,8 @@ def assert_one_value(found: EGraphSnapshot) -> None:
     for node in found.nodes:
         if all(operand in values for operand in node.operands):
             actual, wanted = _result(found, node, values), values[node.owner]
+            if np.array_equal(actual, wanted):
+                continue  # most are, and a comparison with its message takes 0.1 ms
             np.testing.assert_allclose(
                 actual, wanted, 1e-9, 1e-9, err_msg=f"{node} by {found.why.get(node.owner)}"
             )
