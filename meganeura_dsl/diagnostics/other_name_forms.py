@@ -239,12 +239,13 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "where(iota(d) <= insert_axis(iota(n), 1, d), x, 0)": {"tril": "x.tril()"},
     "where(iota(d) >= insert_axis(iota(n), 1, d), x, 0)": {"triu": "x.triu()"},
     "where(one_hot(iota(d), d) > 0, insert_axis(x, 2, d), 0)": {"diag_embed": "x.diag_embed()"},
+    "random_normal(shape(x))": {"randn_like": "torch.randn_like(x)"},
+    "random_uniform(shape(x))": {"rand_like": "torch.rand_like(x)"},
     "random_normal([n, d])": {
         "randn": "torch.randn(n, d)",
-        "randn_like": "torch.randn_like(x)",
         "normal_": "x.normal_()",
     },
-    "random_uniform([n, d])": {"rand": "torch.rand(n, d)", "rand_like": "torch.rand_like(x)"},
+    "random_uniform([n, d])": {"rand": "torch.rand(n, d)"},
     "i32(floor(10 * random_uniform([n, d])))": {"randint": "torch.randint(10, (n, d))"},
     "f32(random_uniform([n, d]) < 0.3)": {"bernoulli": "torch.full((n, d), 0.3).bernoulli()"},
     "argsort(random_uniform([n]))": {

@@ -43,6 +43,26 @@ def reached(loss: Value) -> frozenset[str]:
     return frozenset(op.name for op in leaves if isinstance(op, Parameter))
 
 
+def used(loss: Value) -> frozenset[str]:
+    """The names of the parameters that the gradient would reach had no objective moved any."""
+    found, seen, stack = set[str](), set[int](), [loss]
+    while stack:
+        value = stack.pop()
+        if value.id in seen or not value.type.dtype.is_float:
+            continue
+        seen.add(value.id)
+        match value.op:
+            case Moved(parameter=name):
+                found.add(name)
+            case Parameter(kind="param", name=name):
+                found.add(name)
+            case StopGradient() | Floor() | Round():
+                pass
+            case _:
+                stack.extend(value.operands)
+    return frozenset(found)
+
+
 _ENDS = (StopGradient, Floor, Round, Moved)
 """Ops that no gradient goes through."""
 

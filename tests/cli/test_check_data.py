@@ -58,7 +58,7 @@ def test_data_that_fits_is_fine(meganeura: Command, tmp_path: Path) -> None:
             "E0523",
             "rearrange(image, [batch, 1, h, w] -> [batch, h, w, 1])",
         ),
-        ({"data": 'file("digits", label="class")'}, "E0522", 'file("digits", label="'),
+        ({"data": 'file("digits", label="class")'}, "E0522", 'data = "digits"'),
     ],
 )
 def test_embedded_data_that_does_not_fit_is_told_before_a_run(
@@ -72,3 +72,35 @@ def test_embedded_data_that_does_not_fit_is_told_before_a_run(
 
 def test_data_of_other_files_is_left_to_a_run(meganeura: Command, tmp_path: Path) -> None:
     assert meganeura("check", written(tmp_path, data='"digits.npz"')).code == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "data", "named"),
+    [
+        (("x", "y"), '"digits"', 'x="image", y="label"'),
+        (("images", "labels"), '"digits"', 'images="image", labels="label"'),
+        (("image", "y"), '"digits"', 'y="label"'),
+        (("x", "y"), 'file("digits", y="label")', 'x="image", y="label"'),
+        (("x", "label"), 'file("digits", label="class")', 'x="image"'),
+    ],
+)
+def test_inputs_of_other_names_are_told_the_tensors_that_fit_all_of_them(
+    names: tuple[str, str], data: str, named: str, meganeura: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "net.mgn"
+    image, label = names
+    program = f"""\
+train fit({image}: [batch, 1, 8, 8], {label}: i32[batch]):
+  flat = rearrange({image}, [n, 1, h, w] -> [n, h * w])
+  minimize cross_entropy(flat |> fc: linear(10), {label})
+  run:
+    data = {data}
+    batch = 8
+"""
+    file.write_text(program)
+    shown = meganeura("check", str(file))
+    assert "error[E0522]" in shown.out
+    assert ("call the inputs `image` and `label`" in shown.out) == ("," in named)
+    assert f'data = file("digits", {named})' in shown.out
+    file.write_text(program.replace(data, f'file("digits", {named})'))
+    assert meganeura("check", str(file)).code == 0

@@ -11,7 +11,6 @@ from meganeura.cli.ui.narration import (
     measured,
     not_finite,
     sampled,
-    shown,
     speed,
     stopped_early,
 )
@@ -67,10 +66,8 @@ class ProgressBar:
                 epoch = f"{event.epoch + 1}/{self.epochs}"
                 self.progress.update(self.task, completed=event.step, epoch=epoch)
             case Logged():
-                rate = speed(event) if event.step > 1 else ""
-                self.progress.update(self.task, measured=measured(event), speed=rate)
-                for line in shown(event):
-                    self.progress.console.print(line, highlight=False, markup=False)
+                shown = speed(event) if event.step > 1 else ""
+                self.progress.update(self.task, measured=measured(event), speed=shown)
             case EpochEnded():
                 self.progress.console.print(epoch_ended(event), highlight=False)
             case Evaluated():

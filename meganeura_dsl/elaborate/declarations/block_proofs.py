@@ -153,7 +153,9 @@ class Prover:
             if len(recovery.lacking) == len(lacking):
                 break
         self.bindings += recovery.bindings
-        problems = tuple(with_clause(problem, block) for problem in recovery.problems)
+        found = recovery.problems
+        left = (each for each in found if not _follows(each, found))
+        problems = tuple(with_clause(each, block) for each in left)
         return _sized_by_data(module, block, recovery, problems)
 
     def _recover(
@@ -237,14 +239,33 @@ def _sized_by_data(
 
 
 def is_held_back(problem: Problem, others: tuple[Problem, ...]) -> bool:
-    """True if a problem lacks a fact about sizes that make the first of the others a mistake."""
+    """True if a problem lacks a fact that others make needless.
+
+    They lack one that it follows from, or the first says that these sizes must be numbers.
+    """
     first = others[0] if others else None
-    return isinstance(first, InputSizedParameter) and _is_about(problem, first.dims)
+    is_sized = isinstance(first, InputSizedParameter) and _is_about(problem, first.dims)
+    return is_sized or _follows(problem, others)
+
+
+def _follows(problem: Problem, others: tuple[Problem, ...]) -> bool:
+    """True if a problem lacks a smallest size, `h >= 2`, and another `h % 2 == 0`, which has it."""
+    least = re.fullmatch(r"(\w+) >= (\d+)", _fact(problem))
+    if least is None:
+        return False
+    divisors = (re.fullmatch(rf"{least[1]} % (\d+) == 0", _fact(each)) for each in others)
+    return any(each is not None and int(each[1]) >= int(least[2]) for each in divisors)
+
+
+def _fact(problem: Problem) -> str:
+    """The fact that would cure a problem, as a clause of `where`, or nothing."""
+    fact: str = getattr(problem, "fact", "")
+    return fact
 
 
 def _is_about(problem: Problem, dims: tuple[str, ...]) -> bool:
     """True if a fact about sizes of the data alone is what a problem lacks."""
-    fact: str = getattr(problem, "fact", "")
+    fact = _fact(problem)
     return bool(fact) and set(re.findall(r"[A-Za-z_]\w*", fact)) <= set(dims)
 
 

@@ -1,6 +1,8 @@
 """Statements of `train` blocks: `minimize`, `project`, `metric` and `show`."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypedDict
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, run_statement
@@ -24,7 +26,7 @@ from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_values import cast
 from meganeura_dsl.elaborate.values import Results, Tensor
 from meganeura_dsl.ir import ops
-from meganeura_dsl.ir.objectives import reached
+from meganeura_dsl.ir.objectives import reached, used
 from meganeura_dsl.ir.outputs import Shown
 from meganeura_dsl.ir.reserved_names import RECORDED
 from meganeura_dsl.ir.types import DType, TensorType
@@ -137,10 +139,48 @@ def _moves(
                 problem = replace(problem, open=mover.location, over=over)
             elif not paths:
                 problem = replace(problem, over=_only(below, mover.moves, frame))
+                if not mover.is_limited:
+                    problem = replace(problem, **_shared(mover.loss, loss, frame))
             raise ProblemError(problem)
     if (paths or state.train.objectives) and moves.isdisjoint(below):
         raise ProblemError(NothingReached(frame.location(statement.value.span), paths))
     return moves
+
+
+class _Shared(TypedDict):
+    each: tuple[tuple[str, ...], tuple[str, ...]]
+    known: tuple[str, ...]
+
+
+def _shared(first: Tensor, second: Tensor, frame: Frame) -> _Shared:
+    """The layers that two losses reach, and those that each is to move, if that is plain.
+
+    A loss is that of a layer if one of its terms reaches no other, as that of a critic does on data
+    that is given; the other loss is then that of the rest.
+    """
+    reach = [_only(used(loss), frozenset(), frame) for loss in (first, second)]
+    own = [_own(loss, frame) for loss in (first, second)]
+    each: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    if own[0] and own[0].isdisjoint(own[1]):
+        each = tuple(sorted(own[0])), tuple(name for name in reach[1] if name not in own[0])
+    elif own[1] and not own[0]:
+        each = tuple(name for name in reach[0] if name not in own[1]), tuple(sorted(own[1]))
+    return {"each": each, "known": tuple(dict.fromkeys((*reach[0], *reach[1])))}
+
+
+def _own(loss: Tensor, frame: Frame) -> set[str]:
+    """The layers that some term of a loss reaches without others."""
+    reach = [_only(used(each), frozenset(), frame) for each in _terms(loss)]
+    return {names[0] for names in reach if len(names) == 1}
+
+
+def _terms(loss: Tensor) -> Iterator[Tensor]:
+    """The values that are added up to a loss, without their signs."""
+    if isinstance(loss.op, ops.Add | ops.Sub | ops.Neg):
+        for each in loss.operands:
+            yield from _terms(each)
+    else:
+        yield loss
 
 
 def _only(reached_by: frozenset[str], moved: frozenset[str], frame: Frame) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
+from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.problems.shape_cures import Side
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir import ops
@@ -148,6 +149,47 @@ def classes_cure(value: Tensor, call: str) -> Help | None:
     if scores is None or found is None or len(given) != 2 or any("=" in each for each in given):
         return Help(text)
     return Help(text, f"{found[1]}({scores[1]}, {given[1]})")
+
+
+def one_of_each_row(value: Tensor) -> Help | None:
+    """The `gather` of one entry of each row, where one of all rows was picked for each.
+
+    None unless as many entries were picked as there are rows.
+    """
+    while not isinstance(value.op, ops.Gather):
+        before = main_operand(value)
+        if before is None or before.type.shape != value.type.shape:
+            return None
+        value = before
+    table, ids = value.operands
+    is_all = (value.op.axis, value.op.batch) == (1, 0) and ids.type.rank == 1
+    span = value.origin.span
+    if not is_all or table.type.shape[0] != ids.type.shape[0] or span is None:
+        return None
+    found = re.fullmatch(r"gather\((.+), (?:axis=)?(?:1|-1)\)", " ".join(span.text.split()))
+    given = top_level(found[1]) if found else []
+    if len(given) != 2 or table.type.rank != 2:
+        return None
+    rows = show(ids.type.shape[0])
+    text = f"`gather` picks all {rows} entries of each row here: for one of each row"
+    return Help(text, f"gather({given[0]}, insert_axis({given[1]}, 1, 1), axis=1, batch=1)[:, 0]")
+
+
+def other_part(value: Tensor, written: str, axis: int, wanted: Size) -> Help | None:
+    """The part of an axis that begins elsewhere and has the wanted size, where it reaches the end.
+
+    `written` is the part as it is written, `x[..., 4:]`.
+    """
+    found = re.fullmatch(r"(.+\[.*?)(\d+):\]", written)
+    if found is None or not isinstance(value.op, ops.Slice) or value.op.step[axis] != 1:
+        return None
+    whole, size = value.operands[0].type.shape[axis], value.type.shape[axis]
+    if not (isinstance(whole, int) and isinstance(size, int) and isinstance(wanted, int)):
+        return None
+    if axis != value.type.rank - 1 or whole - size != int(found[2]) or not 0 < wanted < whole:
+        return None
+    text = f"this part has {size} of {whole}: {wanted} of them begin at {whole - wanted}"
+    return Help(text, f"{found[1]}{whole - wanted}:]")
 
 
 def rank_cure(block: str, value: str, axes: Sequence[str]) -> Help | None:

@@ -20,7 +20,8 @@ _ELSEWHERE = {
     "num_heads": "heads", "n_heads": "heads", "n_head": "heads", "nhead": "heads",
     "out_features": "out", "units": "out", "num_layers": "layers", "n_layers": "layers",
     "is_causal": "causal", "attn_mask": "mask", "scale_factor": "scale", "p": "rate",
-    "negative_slope": "slope", "num_embeddings": "rows", "embedding_dim": "d",
+    "negative_slope": "slope", "num_embeddings": "vocabulary", "input_dim": "vocabulary",
+    "embedding_dim": "d", "output_dim": "d", "padding_idx": "padding",
 }  # fmt: skip
 """Arguments of layers in PyTorch and Keras, by the names that they have here."""
 _KEEPS = ("keepdim", "keepdims")

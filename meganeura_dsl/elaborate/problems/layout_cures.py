@@ -21,6 +21,8 @@ NO_CHANNELS = frozenset(
     )
 )
 """The usual names of axes that are no channels."""
+_REDUCED = re.compile(r"\s*\|>\s*(?:mean|sum|max|min)\(1\b")
+"""A reduction behind a layer over the places of a picture with its channels last."""
 Wanted = Sequence[Size | None]
 """The sizes of the axes that a place takes; None for one that may have any size."""
 _USUAL = {2: ("n", "k"), 3: ("n", "s", "d"), 4: ("n", "c", "h", "w")}
@@ -61,15 +63,24 @@ def rearranged(call: str, before: str, place: int, pattern: str) -> str:
 
 
 def channels_moved(
-    shape: Shape, known: Collection[str], call: str, before: str, *, is_first: bool
+    shape: Shape,
+    known: Collection[str],
+    call: str,
+    around: tuple[str, str],
+    *,
+    is_first: bool,
+    config: Collection[str] = (),
 ) -> Help | None:
     """Returns the call with its channels moved to the axis that a layer takes them from.
 
-    `call` takes its channels from axis 1 if `is_first`, and else from the last axis; `known` are
-    the names in scope. None unless the last axis is a number if `is_first`, and else axis 1, and
-    the others have names that channels do not have.
+    `call` takes its channels from axis 1 if `is_first`, and else from the last axis; `around` is
+    the text before and behind it, and `known` are the names in scope. None unless the axis of the
+    channels is a number or one of `config`, and the others have names that no channels have.
     """
-    if len(shape) < 3 or not isinstance(shape[-1 if is_first else 1], int):
+    if len(shape) < 3:
+        return None
+    channels = shape[-1 if is_first else 1]
+    if not isinstance(channels, int) and show(channels) not in {*config} - NO_CHANNELS:
         return None
     others = shape[1:-1] if is_first else shape[2:]
     if not all(map(_counts_places, others)):
@@ -78,7 +89,12 @@ def channels_moved(
     places = ("axis 1", "the last axis")
     wanted, found = places if is_first else places[::-1]
     text = f"the channels are taken from {wanted}, and are {found} here: move them"
-    return Help(text, rearranged(call, before, 0, _pattern(shape, order, known)))
+    pattern = _pattern(shape, order, known)
+    code = rearranged(call, around[0], 0, pattern)
+    if not is_first and not _REDUCED.match(around[1]):
+        there, back = pattern.split(" -> ")
+        text, code = f"{text},\nand back behind it", f"{code} |> rearrange({back} -> {there})"
+    return Help(text, code)
 
 
 def _counts_places(size: Size) -> bool:

@@ -1,5 +1,7 @@
 """Problems of objectives: what `minimize ... over ...` moves."""
 
+from collections.abc import Sequence
+
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
@@ -28,17 +30,38 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
     """The objective that does not say what it moves; this one, if none is given."""
     over: tuple[str, ...] = ()
     """The layers that the objective reaches and the other one does not move."""
+    each: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """The layers that the first and this one are to move, where both move all."""
+    known: tuple[str, ...] = ()
+    """The names of the layers that both move."""
 
     def report(self) -> Report:
-        which = "this" if self.open is None else "the first"
-        shown = (self.open or self.location).span.text.split("\n")[0]
-        code = f"{shown} over {', '.join(self.over)}" if self.over else "minimize ... over PATH"
         return self.words(
             f"`{self.parameter}` is moved twice",
             f"moves `{self.parameter}`",
             remarks=(Remark("the first", self.first.span.text, self.first.span),),
-            cure=Help(f"say which {which} moves", code),
+            cure=self._cure(),
         )
+
+    def _cure(self) -> Help:
+        if all(self.each):
+            lines = zip((self.first, self.location), self.each, strict=True)
+            code = "\n".join(_over(location, names) for location, names in lines)
+            return Help("say which each of the two moves", code)
+        if self.over:
+            which = "this" if self.open is None else "the first"
+            return Help(f"say which {which} moves", _over(self.open or self.location, self.over))
+        if len(self.known) > 1:
+            named = quoted(self.known, "and")
+            return Help(f"say by `over` which of {named} each of the two moves")
+        if self.known:
+            return Help("minimize the sum of the two losses, as one objective moves a parameter")
+        return Help("say by `over` what the objective moves, without this")
+
+
+def _over(location: Location, names: Sequence[str]) -> str:
+    """An objective with the layers that it moves."""
+    return f"{location.span.text.splitlines()[0]} over {', '.join(names)}"
 
 
 class NotMoved(LocatedProblem, code="E0594", topic="training"):
@@ -64,6 +87,9 @@ class NothingReached(LocatedProblem, code="E0584", topic="training"):
 
     def report(self) -> Report:
         what = f"below {quoted(self.over, 'or')}" if self.over else "that is still to be moved"
+        cure = "if this loss is to move what those above do, minimize the sum of them"
         return self.words(
-            "this objective moves nothing", f"its gradient reaches no parameter {what}"
+            "this objective moves nothing",
+            f"its gradient reaches no parameter {what}",
+            cure=None if self.over else Help(cure),
         )

@@ -6,12 +6,15 @@ Each is code that the reader may write; none is an edit, as it changes what the 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
+from meganeura_dsl.elaborate.problems.layout_cures import NO_CHANNELS
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
+from meganeura_dsl.elaborate.problems.window_cures import SourceOf
 from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
@@ -101,22 +104,29 @@ def _reduced_from(value: Tensor) -> tuple[Tensor, tuple[int, ...], Span] | None:
     return None
 
 
-def main_operand(value: Tensor) -> Tensor | None:
-    """The operand that an elementwise value or a layer carries on: no constant, mask or weight."""
+def main_operand(value: Tensor, source_of: SourceOf = lambda _: None) -> Tensor | None:
+    """The operand that an elementwise value or a layer carries on: no constant, mask or weight.
+
+    `source_of` tells where a value comes from whose type alone is known.
+    """
+    applied = source_of(value)
     ranked = [
         each
-        for each in value.operands
+        for each in (value.operands if applied is None else applied.operands)
         if each.type.rank == value.type.rank and each.type.dtype.is_float and _reads_input(each)
     ]
     return ranked[0] if ranked else None
 
 
-def changed_at(value: Tensor, axis: int, wanted: Size, same: Same) -> Tensor | None:
-    """The value at which an axis lost the wanted size; None if it never had it."""
-    while (before := main_operand(value)) is not None:
+def changed_at(
+    value: Tensor, axis: int, wanted: Size, same: Same, source_of: SourceOf
+) -> Span | None:
+    """Where an axis lost the wanted size; None if it never had it."""
+    while (before := main_operand(value, source_of)) is not None:
         size = before.type.shape[axis]
         if size != value.type.shape[axis] and same(size, wanted):
-            return value
+            applied = source_of(value)
+            return value.origin.span if applied is None else applied.span
         value = before
     return None
 
@@ -209,43 +219,78 @@ def patches_cure(block: str, wanted: str) -> Help | None:
     return Help(text, f"{found[0]['begin']}, stride={window})")
 
 
+@dataclass(frozen=True)
+class Projection:
+    """The operator, the axis and the layer behind two sides that differ."""
+
+    operator: str
+    axis: int
+    channels_by: Collection[str]
+    """The names that count channels: no layer makes as many as the data has."""
+    block: str
+    """The text of the block, whose labels are taken."""
+    changed_by: str
+    """The call by which one side lost the size of the other."""
+
+    def counts_channels(self, size: Size) -> bool:
+        """True if layers make as many channels."""
+        return set(re.findall(r"[A-Za-z_]\w*", show(size))) <= set(self.channels_by)
+
+    def declares(self, size: Size) -> bool:
+        """True if the only result of the block has a size on this axis."""
+        header = self.block.partition(":\n")[0]
+        results = re.findall(r"\[([^\]]*)\]", header.rpartition("->")[2].partition("where")[0])
+        axes = top_level(results[0]) if len(results) == 1 else []
+        return "->" in header and self.axis < len(axes) and axes[self.axis] == show(size)
+
+    def shortcut(self, name: str, shape: Shape, wanted: Size) -> Help | None:
+        """The projection of a side that keeps its size, by the kind of layer that changed it."""
+        layer = re.match(r"(?:[\w.\[\]{}]+:\s*)?(conv[123]d|linear)\(", self.changed_by)
+        if layer is None or not self.counts_channels(wanted):
+            return None
+        label = free_label("shortcut", self.block)
+        if layer[1] == f"conv{len(shape) - 2}d" and self.axis == 1:
+            return Help(f"project `{name}`", f"{name} |> {label}: {layer[1]}({show(wanted)}, 1)")
+        if layer[1] == "linear" and self.axis == len(shape) - 1 and self.declares(wanted):
+            return Help(f"project `{name}`", f"{name} |> {label}: linear({show(wanted)})")
+        return None
+
+
 def projection_cure(
-    left: tuple[str, Shape],
-    right: tuple[str, Shape],
-    axis: int,
-    channels_by: Collection[str],
-    block: str,
+    left: tuple[str, Shape], right: tuple[str, Shape], sides: Projection
 ) -> Help | None:
     """A projection of the side that is a name, where two sides differ in their channels alone.
 
-    `channels_by` are the names that count channels: no layer makes as many as the data has.
-    `block` is the text of the block, whose labels are taken.
+    The right one lost the size that the left one has.
     """
-    (name, shape), (_, wanted) = left, right
+    (name, shape), (other, wanted) = left, right
+    axis = sides.axis
     others = zip(_without(shape, axis), _without(wanted, axis), strict=False)
-    if len(shape) != len(wanted) or any(one != other for one, other in others):
+    if len(shape) != len(wanted) or any(one != each for one, each in others):
         return None
     if not re.fullmatch(r"\w+", name) or not is_written(show(wanted[axis])):
         return None
-
-    def counts_channels(size: Size) -> bool:
-        return set(re.findall(r"[A-Za-z_]\w*", show(size))) <= set(channels_by)
-
-    channels = show(wanted[axis])
-    if axis == 1 and len(shape) == 4 and counts_channels(wanted[axis]):
-        label = free_label("shortcut", block)
-        return Help(f"project `{name}`", f"{name} |> {label}: conv2d({channels}, 1)")
-    other = right[0]
-    if axis == len(shape) - 1 and not counts_channels(shape[axis]):
-        kept = show(shape[axis])
+    shortcut = sides.shortcut(name, shape, wanted[axis])
+    if shortcut is not None:
+        return shortcut
+    if axis == 1 and len(shape) == 4 and sides.counts_channels(wanted[axis]):
+        label = free_label("shortcut", sides.block)
+        return Help(f"project `{name}`", f"{name} |> {label}: conv2d({show(wanted[axis])}, 1)")
+    kept = show(shape[axis])
+    is_named = kept.isidentifier() and kept not in NO_CHANNELS and sides.declares(shape[axis])
+    counts = sides.counts_channels(shape[axis]) or (is_named and "linear(" in sides.changed_by)
+    if axis == len(shape) - 1 and not counts:
         return Help(
             f"axis {axis} of `{name}` is {kept}: if it counts channels, end with `linear({kept})`;"
             "\nif not, have the layers between act on the axis that does, or move that to the end"
             "\nbefore them, and back behind them"
         )
-    if axis == len(shape) - 1 and re.fullmatch(r"\w+", other) and is_written(show(shape[axis])):
-        text = f"a residual keeps the size: bring `{other}` back to that of `{name}`"
-        return Help(text, f"{other} |> {free_label('out', block)}: linear({show(shape[axis])})")
+    if axis == len(shape) - 1 and re.fullmatch(r"\w+", other) and is_written(kept):
+        what = f"both sides of `{sides.operator}` have one size"
+        if sides.operator == "+":
+            what = "a residual keeps the size"
+        text = f"{what}: bring `{other}` back to that of `{name}`"
+        return Help(text, f"{other} |> {free_label('out', sides.block)}: linear({kept})")
     return None
 
 

@@ -11,15 +11,24 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.sequence_cures import made_from
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
-from meganeura_dsl.elaborate.problems.window_cures import MayChange, SourceOf, meeting_cure
+from meganeura_dsl.elaborate.problems.window_cures import (
+    MayChange,
+    SourceOf,
+    meeting_cure,
+    window_of,
+)
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_assumed_tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.symbolic.size import Size, dim, show
 from meganeura_dsl.syntax.problems.foreign_layers import free_label
 
 Same = Callable[[Size, Size], bool]
 _JOINED = re.compile(r"concat\((?P<given>.*), *axis=(?P<axis>\d+)\)")
+_STRIDE = re.compile(
+    r"(?:[\w.\[\]{}]+:\s*)?conv[12]d\([^,]+, \w+, (?:stride=)?([A-Za-z_]\w*)\b.*\)"
+)
+"""A convolution whose stride has a name."""
 _SCALES = (2, 3, 4, 8, 16, 32)
 
 
@@ -118,7 +127,7 @@ def shortcut_cure(
     source_of: SourceOf,
     block: str,
 ) -> Help | None:
-    """The projection of a value to what a convolution with a stride made of it.
+    """A value brought to what a pool, or a convolution with a stride, made of it.
 
     `block` is the text of the block. None unless the value is what the other was computed from.
     """
@@ -126,16 +135,26 @@ def shortcut_cure(
     shape, wanted = value.type.shape, other.type.shape
     if len(shape) != len(wanted) or len(shape) not in (3, 4) or not name.isidentifier():
         return None
-    if all(each is not value for each, _ in made_from(other, source_of)) or not is_written(
-        show(wanted[1])
-    ):
+    made = list(made_from(other, source_of))
+    if all(each is not value for each, _ in made) or not is_written(show(wanted[1])):
         return None
-    for stride in _SCALES[:3]:
+    label, text = free_label("shortcut", block), f"bring `{name}` to this size as well"
+    for window in map(window_of, dict.fromkeys(code for _, code in made)):
+        if window is None or not window.is_pool:
+            continue
         pairs = zip(shape[2:], wanted[2:], strict=True)
-        if all(same((size - 1) // stride + 1, to) for size, to in pairs):
+        if all(same(window.size(size), to) for size, to in pairs):
+            pooled = f"{name} |> {window.written()}"
+            if same(shape[1], wanted[1]):
+                layer = f"{label}: conv2d({show(wanted[1])}, 1, stride={window.stride})"
+                return Help(f"{text}, by this pool or by `{layer}`", pooled)
+            return Help(text, f"{pooled} |> {label}: conv2d({show(wanted[1])}, 1)")
+    named = {each[1]: dim(each[1]) for _, code in made if (each := _STRIDE.fullmatch(code))}
+    for stride, number in {**{each: each for each in _SCALES[:3]}, **named}.items():
+        pairs = zip(shape[2:], wanted[2:], strict=True)
+        if all(same((size - 1) // number + 1, to) for size, to in pairs):
             layer = f"conv{len(shape) - 2}d({show(wanted[1])}, 1, stride={stride})"
-            label = free_label("shortcut", block)
-            return Help(f"bring `{name}` to this size as well", f"{name} |> {label}: {layer}")
+            return Help(text, f"{name} |> {label}: {layer}")
     return None
 
 

@@ -8,6 +8,8 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     argument_order,
     insertion_cure,
     label_start,
+    one_of_each_row,
+    other_part,
     rank_cure,
 )
 from meganeura_dsl.elaborate.problems.habits import top_level
@@ -185,14 +187,37 @@ def _labels_problem(
             words = "without `i32` these are one-hot targets, which have an axis for the classes"
             return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
         return LabelsMismatch(location, *shapes, axis, cure)
-    call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", location.span.text)
+    written = " ".join(location.span.text.split())
+    call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", written)
     names = (call["target"], call["prediction"]) if call else ("target", "prediction")
     sides = side_of(names[0], labels.type.shape), side_of(names[1], logits.type.shape)
     known = {axis for side in sides for axis in side.axes}
+    stretched = {mismatch.wanted, mismatch.found} if mismatch.axis is not None else {1}
     cure = elementwise_cure(*sides, known)
     if labels.type.rank == logits.type.rank or cure is None or "rearrange(" not in str(cure.code):
-        cure = Help(f"give both one shape, such as {shapes[1]}: nothing is stretched or repeated")
-    return LabelsMismatch(location, *shapes, axis, cure, ("the target", "the prediction"))
+        cure = _of_values((labels, logits), names, mismatch)
+    return LabelsMismatch(
+        location, *shapes, axis, cure, ("the target", "the prediction"), is_stretched=1 in stretched
+    )
+
+
+def _of_values(pair: tuple[Tensor, Tensor], names: tuple[str, str], mismatch: Mismatch) -> Help:
+    """Returns the cure of a target and a prediction that differ, by how they were computed."""
+    cure = one_of_each_row(pair[0]) or one_of_each_row(pair[1])
+    target, prediction = (each.type.shape for each in pair)
+    at = mismatch.axis
+    if cure is not None:
+        return cure
+    if at is None or len(target) != len(prediction):
+        ranks = f"{len(target)} and {len(prediction)} axes"
+        return Help(f"they have {ranks}: compute both with one shape, as nothing is stretched")
+    sizes = target[at], prediction[at]
+    for value, name, wanted in zip(pair, names, reversed(sizes), strict=True):
+        cure = cure or other_part(value, name, at, wanted)
+    return cure or Help(
+        f"axis {at} is {show(sizes[0])} in the target and {show(sizes[1])} in the prediction: "
+        "take the part\nthat is meant, or have the layers make as many"
+    )
 
 
 def _are_classes(labels: Tensor, logits: Tensor) -> bool:

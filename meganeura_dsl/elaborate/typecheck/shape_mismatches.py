@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cures
+from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
@@ -65,8 +66,11 @@ def shape_mismatch(
         for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
     )
     shown = [(name, show_shape(shape)) for name, shape in shapes]
-    cure = elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
-    cure = cure or _cure_by_origin(frame, span, pair, names, (left_axis, right_axis), changed)
+    cure = one_of_each_row(left) or one_of_each_row(right)
+    cure = cure or elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
+    cure = cure or _cure_by_origin(
+        frame, span, operator, pair, names, (left_axis, right_axis), changed
+    )
     cure = cure or numbers_cure(pair, (left_axis, right_axis), frame.state.values.source_of)
     cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
     return ShapeMismatch(
@@ -93,6 +97,7 @@ def _window_cure(frame: Frame, left: Tensor, right: Tensor) -> Help | None:
 def _cure_by_origin(
     frame: Frame,
     span: Span,
+    operator: str,
     pair: tuple[Tensor, Tensor],
     names: tuple[str, str],
     axes: tuple[int, int],
@@ -123,13 +128,15 @@ def _cure_by_origin(
     if cure is None and not frame.choices.words:
         cure = _other_resolution(frame, pair, names, same, written)
     if changed and cure is None and not frame.choices.words:
-        (name, _), *_ = changed
+        (name, location), *_ = changed
         sides = [(names[at], pair[at].type.shape) for at in (0, 1)]
         if axes[0] == axes[1]:
             sides.sort(key=lambda side: side[0] == name)
-            cure = origin_cures.projection_cure(
-                sides[0], sides[1], axes[0], config | _given_to_layers(frame), written
+            channels_by = config | _given_to_layers(frame)
+            between = origin_cures.Projection(
+                operator, axes[0], channels_by, written, location.span.text
             )
+            cure = origin_cures.projection_cure(sides[0], sides[1], between)
     return cure
 
 
@@ -193,11 +200,9 @@ def _changes(
     def same(left: Size, right: Size) -> bool:
         return isinstance(equal(frame, left, right), Proved)
 
+    source_of = frame.state.values.source_of
     found = (
-        (name, origin_cures.changed_at(side, axis, to, same)) for name, side, axis, to in sides
+        (name, origin_cures.changed_at(side, axis, to, same, source_of))
+        for name, side, axis, to in sides
     )
-    return tuple(
-        (name, Location(value.origin.span, value.origin.path))
-        for name, value in found
-        if value is not None and value.origin.span is not None
-    )
+    return tuple((name, Location(span)) for name, span in found if span is not None)

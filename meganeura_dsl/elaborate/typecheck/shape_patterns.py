@@ -443,19 +443,28 @@ class Rearranger:
         axes = [show(size) for size in value.type.shape]
         cure = reversed_fact(self.frame.facts, condition)
         if cure is None and len(axes) == len(wanted):
-            cure = order_cure(axes, wanted, mismatch.axis) or self._by_windows(value)
-            cure = cure or numbers_cure(self.node, value.type.shape, self.frame.names)
+            named = numbers_cure(self.node, value.type.shape, self.frame.names)
+            cure = order_cure(axes, wanted, mismatch.axis) or self._by_windows(value, named)
+            cure = cure or named
             cure = cure or self._named(wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
 
-    def _by_windows(self, value: Tensor) -> Help | None:
-        """The padding of the layers before it that gives the numbers of a pattern."""
+    def _by_windows(self, value: Tensor, named: Help | None) -> Help | None:
+        """The padding of the layers before it that gives the numbers of a pattern.
+
+        `named` is the pattern that fits without it.
+        """
         said = [
             entry.value if isinstance(entry, ast.Integer) else size
             for entry, size in zip(self.node.source.entries, value.type.shape, strict=True)
         ]
         source_of = self.frame.state.values.source_of
-        return window_cure(value, tuple(said), _same, source_of, self.outer.may_change)
+        cure = window_cure(value, tuple(said), _same, source_of, self.outer.may_change)
+        if cure is None or named is None or named.code is None:
+            return cure
+        return replace(
+            cure, text=f"{cure.text},\nand without it `{named.code}` takes what is there"
+        )
 
     def _named(self, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.layout_cures import channels_moved
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
@@ -208,6 +209,7 @@ def _where_problem(
         or _of_depthwise(inner, block, clause)
         or _of_groups(inner, block, clause)
         or _of_incoming(inner, caller, clause)
+        or _of_channels_last(inner, caller, clause)
         or _of_axes(inner, part)
         or _of_reversed(inner, part)
     )
@@ -363,6 +365,22 @@ def _is_likelier(window: str, stride: str) -> bool:
     if not (window.isdecimal() and stride.isdecimal()):
         return False
     return int(window) >= 8 and int(window) % 2 == 0 and int(stride) % 2 == 1
+
+
+def _of_channels_last(inner: Frame, caller: Location, clause: ast.Expression) -> str:
+    """Advice for a convolution that is given its channels on the last axis, as of an embedding."""
+    x, around = inner.names.get("x", ""), inner.parent
+    block = [inner, *inner.enclosing()][-1].declaration
+    if not clause.span.text.startswith("fits(") or not is_tensor(x) or around is None:
+        return ""
+    if not inner.module.is_library or not isinstance(block, ast.Block):
+        return ""
+    config, span = [each.name for each in block.parameters], caller.span
+    beside = span.source.text[: span.start], span.source.text[span.end :]
+    cure = channels_moved(
+        x.type.shape, around.names, span.text, beside, is_first=True, config=config
+    )
+    return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
 
 
 def _of_axes(inner: Frame, part: Condition) -> str:

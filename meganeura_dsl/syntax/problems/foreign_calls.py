@@ -117,6 +117,11 @@ class ForeignCall:
             return Help("write", f"{name}({', '.join(self.arguments)})({', '.join(self.applied)})")
         return Help("write", f"{name}({', '.join(_plain(each) for each in operands)})")
 
+    def of_shape(self) -> Help | None:
+        """Returns the tensor of the shape of the operand, such as zeros; None for other calls."""
+        code = self._substituted()
+        return Help("here it is", code) if code else None
+
     def _operands(self) -> tuple[str, list[str], bool]:
         """Returns the operand, the further positional arguments, and if axes are kept."""
         given = [] if not self.arguments else list(self.arguments)
@@ -586,6 +591,8 @@ def function_cure(span: Span) -> Help | None:
         return Help(layer.text, code)
     if span.text in _ACCURACIES and not span.text.startswith("binary"):
         return _accuracy(called[0], before)
+    if span.text.endswith("_like") and not before.rstrip().endswith("|>"):
+        return ForeignCall("", span.text, called[0], before=before).of_shape()
     if span.text not in (*_MOVES, *_SPLITS, "einsum"):
         return None
     piped = re.search(r"(?:^|[=(]|return)\s*([A-Za-z_]\w*)\s*\|>\s*$", before)

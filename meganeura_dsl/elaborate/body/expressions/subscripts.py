@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.scan_reads import innermost_of, round_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import Part, entries_of_axes, take_part
@@ -59,10 +59,20 @@ def evaluate_subscript(node: ast.Subscript, frame: Frame) -> ElabValue:
         return list(base)[start:stop]
     index = _index(entry, frame)
     if not -len(items) <= index < len(items):
-        raise ProblemError(
-            WrongKind(frame.location(entry.span), f"an index of a list of {len(items)}", f"{index}")
-        )
+        what, cure = f"an index of a list of {len(items)}", _within(node, entry, len(items))
+        raise ProblemError(WrongKind(frame.location(entry.span), what, f"{index}", cure))
     return items[index]
+
+
+def _within(node: ast.Subscript, entry: ast.Expression, count: int) -> Help:
+    """The loop over as many rounds as a list has entries, if its index is that of a loop."""
+    name, written = " ".join(node.base.span.text.split()), entry.span.text
+    if not count:
+        return Help(f"`{name}` is empty")
+    there = f"`{name}` has {count} entries, of the indices 0 to {count - 1}"
+    if habits.loop_around(entry.span) != written:
+        return Help(there)
+    return Help(f"{there}: let the loop end with it", f"for {written} in 0..len({name}):")
 
 
 def _index(node: ast.Expression, frame: Frame) -> int:

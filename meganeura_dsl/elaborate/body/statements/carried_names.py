@@ -1,5 +1,6 @@
 """Names that the iterations of a `scan` carry, which keep their types."""
 
+import re
 from collections.abc import Mapping
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
@@ -77,7 +78,9 @@ def _unstable(
             f"or begin with {later}; what has another shape gets a name of its own"
         )
     if not is_tensor(before):
-        cure = Help(f"begin with a tensor, such as `{name} = zeros([...])`")
+        cure = _collected(statement, name) or Help(
+            f"begin with a tensor, such as `{name} = zeros([...])`"
+        )
     elif is_tensor(after) and before.type.dtype is not after.type.dtype:
         cure = Help(f"convert it: `{before.type.dtype.value}(...)`")
     written = [
@@ -91,6 +94,23 @@ def _unstable(
     return UnstableCarry(
         frame.location(span), name, _shown(before, after), _shown(after, before), example, cure
     )
+
+
+def _collected(statement: ast.Scan, name: str) -> Help | None:
+    """The cure for rounds that add an entry to a list: the scan collects it."""
+    added = rf"{re.escape(name)} = {re.escape(name)} \+ \[(.+)\]"
+    for node in walk(statement):
+        found = re.fullmatch(added, " ".join(node.span.text.split()))
+        if found is None or not isinstance(node, ast.Bind):
+            continue
+        alone = re.fullmatch(r"insert_axis\((.+), 1, 1\)", found[1])
+        value, index = alone[1] if alone else found[1], statement.variable.text
+        text = (
+            f"a scan collects what each round makes: `{name}` has it along axis 1, without\n"
+            f"`{name} = []` before and `concat` behind"
+        )
+        return Help(text, f"{name}[:, {index}] = {value}")
+    return None
 
 
 def _grows(frame: Frame, before: Tensor, after: Tensor) -> bool:

@@ -103,8 +103,9 @@ def _of_input(error: ProblemError, frame: Frame) -> ProblemError:
     if cure is None and frame.parent is not None:
         span, is_first = error.problem.location.span, block.name.text in CHANNELS_FIRST
         if is_first or block.name.text in ("layer_norm", "rms_norm"):
-            where, known = span.source.text[: span.start], frame.caller_names()
-            cure = channels_moved(value.type.shape, known, span.text, where, is_first=is_first)
+            text, known = span.source.text, frame.caller_names()
+            around = text[: span.start], text[span.end :]
+            cure = channels_moved(value.type.shape, known, span.text, around, is_first=is_first)
     return ProblemError(replace(error.problem, cure=cure))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.wording import quoted
 
 
 class DataProblem(Problem, topic="data"):
@@ -72,6 +73,8 @@ class MissingTensor(DataProblem, code="E0522"):
     present: tuple[str, ...]
     input: str = ""
     """The input of a `train` block that it would feed, which a setting may name."""
+    feeds: tuple[tuple[str, str], ...] = ()
+    """All inputs, each with the tensor of its name or the only one that fits it."""
 
     def report(self) -> Report:
         near = self._near()
@@ -91,16 +94,26 @@ class MissingTensor(DataProblem, code="E0522"):
         found = get_close_matches(self.name.removeprefix(self._split), names, n=1)
         return names[found[0]] if found else ""
 
-    def _named(self, near: str) -> Help:
-        """Returns the cure that names the tensor that is meant."""
-        meant = f"did you mean `{near}`? " if near else ""
-        tensor = near.removeprefix(self._split) if near else "..."
+    def _named(self, near: str) -> Help | None:
+        """Returns the setting with the tensors of all inputs that have none of their names."""
+        tensor = re.sub(r"^(train|test)\.", "", near)
+        feeds = dict(self.feeds) or {self.input: tensor or "..."}
         text = "" if self.span is None else self.span.text
         said = re.search(r'"([^"]+)"', text) or re.search(r"=\s*([^\s()]+)$", text)
         is_file = said is not None and Path(said[1]).stem == self.file.stem
         written = said[1] if said is not None and is_file else self.file.name
-        call = f'data = file("{written}", {self.input}="{tensor}")'
-        return Help(f"{meant}name the tensor", call)
+        others = {name: tensor for name, tensor in feeds.items() if name != tensor}
+        if not others:
+            there = f"`{self.input}` is there by its own name: name no other"
+            return Help(there, f'data = "{written}"') if self.feeds else None
+        named = "".join(f', {name}="{tensor}"' for name, tensor in others.items())
+        advice = "name the tensor"
+        if near and feeds[self.input] == tensor:
+            advice = f"did you mean `{tensor}`? {advice}"
+        if len(others) > 1:
+            inputs = quoted(tuple(others.values()), "and")
+            advice = f"call the inputs {inputs} as the tensors are, or name the tensors"
+        return Help(advice, f'data = file("{written}"{named})')
 
 
 class TwoTensors(DataProblem, code="E0614"):

@@ -158,8 +158,8 @@ class _Matcher:
         """The tensor of a name, whose type and shape feed an input."""
         tensor = self.tensors.get(name)
         if tensor is None:
-            present = tuple(self.tensors)
-            raise ProblemError(MissingTensor(self.span, self.path, name, present, shown))
+            present, feeds = tuple(self.tensors), self.feeds(name, shown)
+            raise ProblemError(MissingTensor(self.span, self.path, name, present, shown, feeds))
         if tensor.is_float and not wanted.dtype.is_float:
             problem = DataType(self.span, self.path, name, tensor.stored, wanted.dtype.value)
             raise ProblemError(problem)
@@ -169,6 +169,41 @@ class _Matcher:
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
             raise ProblemError(self.mismatch(shown, tensor, wanted, shape))
         return Feed(tensor, wanted.dtype, rows, span=self.span)
+
+    def feeds(self, missing: str, shown: str) -> tuple[tuple[str, str], ...]:
+        """The tensors that feed the inputs of other names, if there is one for each.
+
+        `missing` is the tensor of one of the inputs, `shown`, with the split that it is of.
+        """
+        prefix = missing.removesuffix(self.input_spec.tensors.get(shown, shown))
+        if not prefix and any(each.startswith("train.") for each in self.tensors):
+            prefix = "train."
+        inputs = self.input_spec.inputs
+        named = {name: self.input_spec.tensors.get(name, name) for name in inputs}
+        feeds = {
+            name: tensor
+            for name, tensor in named.items()
+            if self.stored(prefix, name) in self.tensors
+        }
+        for name in [each for each in inputs if each not in feeds]:
+            fitting = [
+                each.removeprefix(prefix)
+                for each in self.tensors
+                if each.startswith(prefix) and self.fits(each, name, inputs[name])
+            ]
+            left = [each for each in fitting if each not in feeds.values()]
+            if len(left) != 1:
+                return ()
+            feeds[name] = left[0]
+        return tuple((name, feeds[name]) for name in inputs)
+
+    def fits(self, name: str, shown: str, wanted: TensorType) -> bool:
+        """True if a tensor of the data can feed an input."""
+        try:
+            self.feed(name, shown, wanted)
+        except ProblemError:
+            return False
+        return True
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
         """Returns the number of an input's rows in one example, 0 if it is fed whole."""

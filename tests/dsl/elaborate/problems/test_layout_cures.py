@@ -218,7 +218,14 @@ def test_labels_of_sequences_do_not_make_classes_of_their_steps() -> None:
             "conv2d(8, 1)",
             "rearrange([n, h, w, c] -> [n, c, h, w]) |> l: conv2d(8, 1)",
         ),
-        ("[n, 16, h, w]", "layer_norm", "rearrange([n, c, h, w] -> [n, h, w, c]) |> l: layer_norm"),
+        (
+            "[n, 16, h, w]",
+            "layer_norm",
+            (
+                "rearrange([n, c, h, w] -> [n, h, w, c]) |> l: layer_norm "
+                "|> rearrange([n, h, w, c] -> [n, c, h, w])"
+            ),
+        ),
     ],
 )
 def test_channels_are_moved_where_the_names_of_the_axes_say_so(

@@ -93,7 +93,7 @@ block Mlp()(x: [n, s, d]) -> [n, s, d]:
     ),
     "residual_over_a_stride": (
         "E0301",
-        "project the axes of one side",
+        "x |> shortcut: conv2d(c, 1, stride=stride)",
         """\
 block Block(c, stride=1)(x: [n, c_in, h, w])
     -> [n, c, (h - 1) // stride + 1, (w - 1) // stride + 1]:

@@ -154,9 +154,9 @@ WORDS = [
     ),
     ("[n, 10]", "return x |> fc: linear(10)", "reduce the others before it, or join those"),
     (
-        "[n, s, e]",
-        "y = k |> a: linear(d)\n  return k + y",
-        "axis 2 of `k` is e: if it counts channels, end",
+        "[n, c, h, w]",
+        "y = x |> a: linear(d)\n  return x + y",
+        "axis 3 of `x` is w: if it counts channels, end",
     ),
     (
         "[n, s, d]",

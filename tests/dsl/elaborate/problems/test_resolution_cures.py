@@ -178,3 +178,18 @@ def test_an_operand_with_calls_in_it_is_written_whole() -> None:
     assert report.code == "E0323"
     assert report.help is not None
     assert "`1 + minimum(iota(128), 99)` goes up to 100" in report.help.text
+
+
+def test_a_size_that_is_to_be_even_is_not_told_to_be_large_enough() -> None:
+    text = """\
+block Unet(c)(x: [n, 3, h, w]) -> [n, c, h, w]{}:
+  a = x |> a: conv2d(c, 3, pad=1) |> relu
+  b = a |> max_pool(2) |> b: conv2d(c, 3, pad=1) |> relu
+  return concat(a, b |> upsample(2), axis=1) |> o: conv2d(c, 1)
+"""
+    found = check(Source("net.mgn", text.format("")), lambda *_: None).reports
+    assert [each.code for each in found] == ["E0312"]
+    assert found[0].help is not None
+    assert "h % 2 == 0" in found[0].help.edits[0].text
+    stated = text.format(" where h % 2 == 0, w % 2 == 0")
+    assert check(Source("net.mgn", stated), lambda *_: None).fine

@@ -174,7 +174,7 @@ SAID = [
             "  minimize mse(z, y)\n"
         ),
         "E0503",
-        ["give both one shape, such as [batch, 3]"],
+        ["axis 1 is 1 in the target and 3 in the prediction"],
     ),
 ]
 

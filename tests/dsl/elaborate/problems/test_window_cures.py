@@ -84,3 +84,17 @@ def test_a_padding_that_makes_axes_longer_is_told_the_one_that_keeps_them(
     assert "makes the axes longer" in cure.text
     assert cure.code == code
     assert is_fine(CONVOLVED.format(shape, f"(x |> {code}{rest})"))
+
+
+def test_a_flattening_of_another_size_has_the_pattern_that_fits_beside_the_padding() -> None:
+    text = """\
+block Lenet()(x: [n, 1, 28, 28]) -> [n, 10]:
+  x = x |> c1: conv2d(8, 3) |> relu |> max_pool(2) |> c2: conv2d(8, 3) |> max_pool(2)
+  return x |> rearrange({}) |> fc: linear(10)
+"""
+    cure = first_help(text.format("[n, 8, 7, 7] -> [n, 8 * 7 * 7]"))
+    assert cure is not None
+    assert cure.code == "c1: conv2d(8, 3, pad=1)\nc2: conv2d(8, 3, pad=1)"
+    pattern = "[n, 8, h, w] -> [n, 8 * h * w]"
+    assert f"without it `{pattern}` takes what is there" in cure.text
+    assert is_fine(text.format(pattern))

@@ -1,0 +1,138 @@
+"""Mistakes in whole programs: the first cure, written where it belongs, gives the right one."""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.diagnostics.report import Severity
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.pipeline import check, loader_beside
+from meganeura_dsl.resources import standard_models
+
+LOAD = loader_beside(Path(str(standard_models())) / "x.mgn")
+
+TEXT_CNN = """\
+block TextCnn(words, d, filters)(ids: i32[n, s]) -> [n, filters]
+    where s >= 3:
+  x = ids |> embed: embedding(words, d)
+  return x |> conv: conv1d(filters, 3) |> relu |> max(2)
+model cnn = TextCnn(words=200, d=10, filters=12)
+"""
+MOVED = "rearrange([n, s, d] -> [n, d, s]) |> conv: conv1d(filters, 3)"
+HEAD = """\
+train fit(x: [batch, 8], kind: [batch, 20]):
+  pred = x |> head: linear(25)
+  minimize bce(pred[..., {}:], kind)
+"""
+PADDED = """\
+block Words(words, d)(ids: i32[n, s]) -> [n, s, d]:
+  return ids |> embed: embedding({})
+"""
+CONVNEXT = """\
+block ConvNext(c)(x: [n, 3, h, w]) -> [n, c, h, w]:
+  x = x |> stem: conv2d(c, 3, pad=1)
+  return x + (x |> {})
+model net = ConvNext(c=8)
+"""
+THERE, BACK = "[n, d, h, w]", "[n, h, w, d]"
+NORMED = f"rearrange({THERE} -> {BACK}) |> norm: {{}} |> rearrange({BACK} -> {THERE})"
+LISTED = """\
+block States(hidden)(x: [n, s, 16]) -> [n, s, hidden]:
+  h = zeros([n, hidden])
+  outs = []
+  scan t in 0..s:
+    h = tanh(concat(x[:, t], h, axis=1) |> cell: linear(hidden))
+    outs = outs + [insert_axis(h, 1, 1)]
+  return concat(outs, axis=1)
+"""
+WIDTHS = """\
+block Tower(widths: list[3])(x: [n, 64]) -> [n, 8]:
+  for i in 0..4:
+    x = x |> fc[i]: linear(widths[i]) |> relu
+  return x |> last: linear(8)
+model tower = Tower(widths=[32, 16, 8])
+"""
+DRAWN = """\
+block Sample(latent)(x: [n, d]) -> [n, latent]:
+  mu = x |> mu: linear(latent)
+  return mu + {}
+"""
+CHOSEN = """\
+train dqn(now: [batch, 8], action: i32[batch], best: [batch]):
+  values = now |> q: linear(4)
+  taken = {}
+  minimize {}
+"""
+PICKED = "gather(values, action, axis=1)"
+OWN = "gather(values, insert_axis(action, 1, 1), axis=1, batch=1)[:, 0]"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "cure", "edits"),
+    [
+        (TEXT_CNN, "E0311", MOVED, {"conv: conv1d(filters, 3)": MOVED}),
+        (HEAD.format(4), "E0503", "pred[..., 5:]", {"4:": "5:"}),
+        *(
+            (
+                PADDED.format(f"{first}, {second}"), "E0202", f"embedding({right}",
+                {f"({first}": "(words", second: right.partition(", ")[2].removesuffix(")")},
+            )
+            for first, second, right in (
+                ("words", "d, padding_idx=0", "words, d, padding=0)"),
+                ("words", "embedding_dim=d", "words, d=d)"),
+            )
+        ),
+        *(
+            (
+                CONVNEXT.format(f"norm: {layer}"), "E0206", NORMED.format(layer),
+                {f"norm: {layer}": NORMED.format(layer)},
+            )
+            for layer in ("layer_norm", "rms_norm")
+        ),
+        (
+            LISTED, "E0309", "outs[:, t] = h",
+            {
+                "  outs = []\n": "", "outs = outs + [insert_axis(h, 1, 1)]": "outs[:, t] = h",
+                "concat(outs, axis=1)": "outs",
+            },
+        ),
+        (WIDTHS, "E0203", "for i in 0..len(widths):", {"0..4": "0..len(widths)"}),
+        *(
+            (DRAWN.format(call), "E0201", cure, {call: cure})
+            for call, cure in (
+                ("randn_like(mu)", "random_normal(shape(mu))"),
+                ("rand_like(mu)", "random_uniform(shape(mu))"),
+                ("zeros_like(mu)", "zeros(shape(mu))"),
+                ("full_like(mu, 2.0)", "full(shape(mu), 2.0)"),
+            )
+        ),
+        *(
+            (CHOSEN.format(PICKED, loss), wanted, OWN, {PICKED: OWN})
+            for loss, wanted in (
+                ("mse(taken, best)", "E0503"), ("mse(0.5 * taken, best)", "E0503"),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_cure_is_the_program_that_was_meant(
+    text: str, code: str, cure: str, edits: dict[str, str]
+) -> None:
+    found = check(Source("net.mgn", text), LOAD).reports
+    report = next(each for each in found if each.severity is Severity.ERROR)
+    assert report.code == code
+    assert report.help is not None
+    assert cure in f"{report.help.text} {report.help.code}"
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    cured = check(Source("net.mgn", text), LOAD)
+    assert not [each for each in cured.reports if each.severity is Severity.ERROR], cured.reports
+
+
+@pytest.mark.parametrize("sizes", ["[batch, 3], y: [batch, 4]", "[batch, 3], y: [batch, 3, 1]"])
+def test_a_target_of_another_size_is_not_told_to_become_the_prediction(sizes: str) -> None:
+    text = f"train fit(x: {sizes}):\n  minimize mse(x |> fc: linear(5), y)\n"
+    (report,) = check(Source("net.mgn", text), LOAD).reports
+    assert report.code == "E0503"
+    assert report.help is not None
+    assert "such as" not in report.help.text
