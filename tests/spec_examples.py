@@ -121,7 +121,7 @@ from meganeura_runtime.io.preprocess.token_problems import (
 from meganeura_runtime.io.weight_names import MalformedRename, NothingToRename, SameName
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
-from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
+from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun, ProgramGone
 from meganeura_runtime.train.training_problems import (
     BatchMismatch,
     CannotResume,
@@ -280,6 +280,7 @@ EXAMPLES: Mapping[str, Problem] = {
         UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "an image becomes f32[n, 3, h, w]"),
         NoRows("sage", (("x", "f32[v, 34]"), ("source", "i32[e]"), ("target", "i32[e]"))),
         UnfitNames("names.txt", 10, 1000),
+        ProgramGone(Path("runs/fit-1"), "nets/net.mgn", "fit"),
         UnknownPretrained("resnet18", ("timm:resnet18",)),
         HubRefused("me/net", "v9", "it has no such branch, tag or commit"),
         NotReached(

@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from meganeura import load
+from meganeura_runtime.train.report.run_records import HELD_OUT
 from tests.cli.command import Command
 
 PROGRAM = """\
@@ -85,6 +86,63 @@ def test_other_examples_and_those_held_out(meganeura: Command, folder: Path) -> 
     assert held.splitlines()[1] == "3 examples, held out"
 
 
+def test_a_run_is_measured_by_its_folder(
+    meganeura: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its settings, of the examples it held out, and of its best weights."""
+    monkeypatch.chdir(folder)
+    more = ("--device", "cpu", "--out", "run", "--set", "validation=0.4", "--set", "epochs=2")
+    assert meganeura("train", "net.mgn", *more).code == 0
+    shown = meganeura("evaluate", "run")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines()[:4] == [
+        "program: net.mgn:fit",
+        "weights: run/best.safetensors",
+        "device: cpu (as asked)",
+        "3 examples, held out",
+    ]
+    held = load(folder / "net.mgn").evaluate(
+        weights="run/best.safetensors", device="cpu", settings={"validation": 0.4}
+    )
+    data = meganeura("evaluate", "run", "--json")
+    assert json.loads(data.out)["values"] == held
+    records = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
+    best = min(each["loss"] for each in records if each["kind"] == HELD_OUT)
+    assert held["loss"] == pytest.approx(best, rel=1e-6)
+    two = meganeura("evaluate", "run", "--data", "two.npz", "--weights", "w.safetensors").out
+    assert two.splitlines()[1:4] == [
+        "weights: w.safetensors",
+        "device: cpu (as asked)",
+        "2 examples, all there are",
+    ]
+    again = meganeura("evaluate", "run", "--set", "validation=0.8").out
+    assert "6 examples, held out" in again
+
+
+def test_a_run_whose_program_changed_is_told(
+    meganeura: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert meganeura("train", "net.mgn", "--device", "cpu", "--out", "run").code == 0
+    (folder / "net.mgn").write_text(f"# another\n{PROGRAM}")
+    changed = meganeura("evaluate", "run")
+    assert (changed.code, changed.err) == (0, "net.mgn has changed since the run\n")
+    assert "weights: run/weights.safetensors" in changed.out
+    (folder / "net.mgn").rename(folder / "other.mgn")
+    gone = meganeura("evaluate", "run")
+    assert gone.code == 1
+    assert "E0624" in gone.err
+    assert "net.mgn:fit --weights run/best.safetensors" in gone.err
+    (folder / "other.mgn").rename(folder / "net.mgn")
+    for text in ("{", "[]", '{"batch": 3}', '{"epochs": "many"}'):
+        (folder / "run" / "settings.json").write_text(text)
+        broken = meganeura("evaluate", "run")
+        assert broken.code == 1
+        assert "E0621" in broken.err
+    missing = meganeura("evaluate", "nowhere/run")
+    assert missing.code == 2
+
+
 @pytest.mark.parametrize(
     ("more", "code", "told"),
     [
@@ -107,9 +165,8 @@ def test_the_folder_of_a_run_is_no_program(meganeura: Command, folder: Path) -> 
     run = str(folder / "run")
     trained = meganeura("train", str(folder / "net.mgn"), "--out", run, "--device", "cpu")
     assert trained.code == 0, trained.err
-    for command in ("evaluate", "summary"):
-        more = ("--weights", run) if command == "evaluate" else ()
-        shown = meganeura(command, run, *more)
+    for command in ("shapes", "summary"):
+        shown = meganeura(command, run)
         assert (shown.code, shown.out) == (2, "")
         assert "the folder of a run: name its program here" in " ".join(shown.err.split())
 

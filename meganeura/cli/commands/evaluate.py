@@ -16,13 +16,17 @@ from meganeura.cli.options.model_options import (
     allowed,
     given_names,
 )
-from meganeura.cli.options.target_program import load
+from meganeura.cli.options.target_program import RUN, load
 from meganeura.cli.ui.console import say
 
 
 def evaluate(
     target: Annotated[
-        str, typer.Argument(metavar="FILE|FILE.mgn:NAME|MODEL", help="A program with a `train`.")
+        str,
+        typer.Argument(
+            metavar="RUN|FILE|FILE.mgn:NAME|MODEL",
+            help="The folder of a run, or a program with a `train`.",
+        ),
     ],
     *,
     weights: WeightFiles = None,
@@ -43,24 +47,34 @@ def evaluate(
 ) -> None:
     """Measure weights on the examples held out, or on all where none are; nothing is trained.
 
-    With `--data` these are examples of that data, of which `validation` holds nothing out. Of a
-    classifier the recall and the precision of each class are shown too.
+    A run is measured with its program, its settings and its best weights. With `--data` these are
+    examples of that data, of which `validation` holds nothing out. Of a classifier the recall and
+    the precision of each class are shown too.
     """
     from meganeura.cli.reports.measurement_report import measurement_data, measurement_text
     from meganeura_dsl import pipeline
+    from meganeura_runtime.train.loop.earlier_run import EarlierRun
     from meganeura_runtime.train.loop.measurement import measure
     from meganeura_runtime.train.spec.train_spec import Start
 
+    run = EarlierRun.of(Path(target)) if (Path(target) / RUN).is_file() else None
+    if run is not None:
+        target = run.target
+        weights = weights or [run.weights]
+        say(f"program: {target}", err=as_data)
+        say(f"weights: {', '.join(map(str, weights))}", err=as_data)
     if not weights:
         text = "say which: --weights runs/fit-1/best.safetensors"
         raise typer.BadParameter(text, param_hint="--weights")
     program = load(target)
+    if run is not None and program.sources[0].text != run.text:
+        say(f"{program.sources[0].name} has changed since the run", err=True)
     overrides = [] if data is None else ["validation=none", f"data={data}"]
     overrides += [*(changes or ()), *([] if device is None else [f"device={device}"])]
     excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
     start = Start(tuple(map(Path, weights)), excused, called)
     folder = pipeline.find(target).path.parent
-    found = measure(program, program.train(), folder, overrides, start)
+    found = measure(program, program.train(), folder, overrides, start, run=run)
     for each in found.differences:
         say(f"the weights were trained on other inputs: {each}", err=True)
     if as_data:

@@ -12,9 +12,12 @@ from meganeura_runtime.io.preprocess.preparation import preparation_of
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.data.run_data import PythonData
 from meganeura_runtime.train.loop.confusion import CONFUSION
+from meganeura_runtime.train.loop.earlier_run import EarlierRun
 from meganeura_runtime.train.loop.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.records.visual_log import VisualLog
-from meganeura_runtime.train.spec.train_job import prepare
+from meganeura_runtime.train.spec.resume import with_given
+from meganeura_runtime.train.spec.run_request import RunRequest
+from meganeura_runtime.train.spec.train_job import prepare_new, prepare_with
 from meganeura_runtime.train.spec.train_spec import Start
 
 UNUSED = ("sampling_weights", "balance", "stop_after", "eval_every_steps", "sample_prompt")
@@ -47,10 +50,12 @@ def measure(
     overrides: Sequence[str],
     start: Start,
     data: object = None,
+    run: EarlierRun | None = None,
 ) -> Measurement:
     """Returns what is measured of the examples held out, or all where the data holds none out.
 
     `folder` is what paths of the program are relative to; `data` takes the place of its files.
+    The settings are those of `run`, if it is given, with what `overrides` has in their place.
     Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings, data,
     weights or the device.
     """
@@ -58,7 +63,12 @@ def measure(
     trained = preparation_of(start.files)
     given = PythonData(data, is_trained_on=False, classes=trained.classes)
     wanted = [*unset, *overrides, "drop_last=false"]
-    job = prepare(program, train, folder, wanted, start, data=given)
+    request = RunRequest(program, train, folder, wanted, given)
+    if run is None:
+        job = prepare_new(request, start)
+    else:
+        settings = with_given(run.settings, wanted, request.settings)
+        job = prepare_with(request, settings, start, run.folder)
     held_out = job.dataset.test or job.dataset.train
     shown = VisualLog()
     with explained_failures((job.spec.input_spec.counter or "batch", job.batch)):

@@ -18,6 +18,28 @@ class NotARun(Problem, code="E0620", topic="files"):
         )
 
 
+class ProgramGone(Problem, code="E0624", topic="files"):
+    """The program of a run is not where it was."""
+
+    folder: Path
+    program: str
+    """The path that it was trained by; empty where the run does not say it."""
+    train: str
+
+    def report(self) -> Report:
+        told = (
+            f"`{self.program}`, which is not here" if self.program else "a program it does not name"
+        )
+        named = self.program.rpartition("/")[2] or "net.mgn"
+        return self.message(
+            f"the run in `{self.folder}` is of {told}",
+            cure=Help(
+                "name the program, and the weights of the run",
+                f"{named}:{self.train} --weights {self.folder}/best.safetensors",
+            ),
+        )
+
+
 class DamagedRun(Problem, code="E0621", topic="files"):
     """A file of a run does not hold what a run writes into it."""
 

@@ -246,6 +246,12 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     late = [name for name in names if name not in RESUMABLE]
     if late:
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", RESUMABLE))
+    return with_given(stored, overrides, now)
+
+
+def with_given(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
+    """Returns the settings of a run with those that `overrides` gives anew, which `now` has."""
+    names = _names(overrides)
     if "epochs" in names:
         names.append("steps")  # which `epochs` takes the place of
     if "data" in names:
