@@ -10,6 +10,7 @@ PACKAGE := $(VENV)/.package
 TESTING := $(VENV)/.testing
 PARITY := $(VENV)/.parity
 LINTERS := $(VENV)/.linters
+SITE := $(VENV)/.site
 
 # `make test TORCH=no` leaves out the tests that compare with PyTorch, and PyTorch with them.
 TORCH ?= yes
@@ -95,7 +96,7 @@ npm-package: $(TESTING) ## Pack the runtime of pages for npm, into dist/
 	@mkdir -p dist
 	cd runtime/web && PATH="$(abspath $(VENV))/bin:$$PATH" npm pack --pack-destination ../../dist
 
-site: $(TESTING) ## Build the site with its playground, into dist/site
+site: $(SITE) ## Build the site with its playground, into dist/site
 	@scripts/ensure_browser.sh $(VENV)
 	$(PYTHON) scripts/build_site.py
 
@@ -127,6 +128,11 @@ $(TESTING): $(PACKAGE)
 $(PARITY): $(PACKAGE)
 	@echo "Installing PyTorch, which the tests compare with (TORCH=no goes without)"
 	@$(PIP_INSTALL) --editable '.[parity]'
+	@touch $@
+
+$(SITE): $(TESTING)
+	@echo "Installing what builds the site"
+	@$(PIP_INSTALL) --editable '.[site]'
 	@touch $@
 
 $(LINTERS): $(TESTING)

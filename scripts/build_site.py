@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from importlib.metadata import distribution, version
 from pathlib import Path
 
+from site_pages import write_pages
+
 ROOT = Path(__file__).parents[1]
 WEB = ROOT / "runtime" / "web"
 PLAYGROUND = WEB / "playground"
@@ -127,12 +129,35 @@ def build_playground(out: Path) -> None:
             file.write(f"\n{'-' * 80}\n\n{text}")
 
 
+def build_pages(out: Path) -> None:
+    """Build all but the playground; a link that leads nowhere is an error."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_pages(folder / "pages")
+        command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--jobs", "auto"]
+        command += ["--doctree-dir", name, str(folder / "pages"), str(out)]
+        subprocess.run(command, check=True)
+    (out / ".buildinfo").unlink()
+    (out / "objects.inv").unlink()
+    (out / "_sources").rmdir()
+
+
+def build_training_page(file: Path) -> None:
+    """Compile the page that trains on the embedded digits, by WebGPU."""
+    words = ("build", "digits_cnn", "--mode", "train", "--with-data", "-o", str(file))
+    subprocess.run(
+        [sys.executable, "-m", "meganeura", *words], check=True, stdout=subprocess.DEVNULL
+    )
+
+
 def main() -> None:
     """Build into the folder given; what was there is replaced."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=ROOT / "dist" / "site")
     out: Path = arguments.parse_args().out.resolve()
     shutil.rmtree(out, ignore_errors=True)
+    build_pages(out)
+    build_training_page(out / "train.html")
     build_playground(out / "playground")
 
 

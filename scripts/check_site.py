@@ -112,6 +112,7 @@ def opened(browser: Browser, address: str, width: int, *, dark: bool = False) ->
     )
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
+    page.route("**/favicon.ico", lambda route: route.fulfill(status=204))  # of pages without icon
     wrong: list[str] = []
     origin = urljoin(address, "/")
 
@@ -197,7 +198,11 @@ def follow_addresses(browser: Browser, site: str, link: str) -> None:
         page.click("text=Show an answer")
         checked(page, "heads", "fine")
         page.wait_for_selector("text=✓ Mended")
-        page.select_option("#programs", "gpt2")
+        page.select_option("#programs", "10_training")
+        page.click("#lesson a:has-text('a page that does')")
+        page.wait_for_url("**/train.html")
+        page.wait_for_selector("h1")
+        page.goto(f"{site}playground/index.html#gpt2")
         checked(page, "gpt2", "fine")
         page.goto(f"{site}playground/index.html#program=damaged")
         page.wait_for_selector(".cm-line:has-text('is damaged')")
@@ -206,6 +211,25 @@ def follow_addresses(browser: Browser, site: str, link: str) -> None:
             checked(page, "channels_last", "wrong")
             overflows = page.locator("body").evaluate("body => body.scrollWidth > innerWidth")
             demand(not overflows, "the page is wider than a telephone")
+
+
+NARROW = ("index", "guides/training", "messages/E0301", "library/resnet", "reference/settings")
+"""Pages that are looked at as on a telephone."""
+
+
+def look_at_pages(browser: Browser, site: str) -> None:
+    """Search, open the playground within a page, and see that no page is too wide."""
+    with opened(browser, f"{site}search.html?q=rearrange", 1440) as page:
+        page.wait_for_selector("#search-results li a")
+        page.goto(f"{site}try.html")
+        inside = page.frame_locator("iframe").locator("body[data-checked='01_blocks']")
+        inside.wait_for()
+        demand(inside.get_attribute("data-state") == "fine", "the playground in a page is broken")
+    for dark in (False, True):
+        for name in NARROW:
+            with opened(browser, f"{site}{name}.html", 390, dark=dark) as page:
+                overflows = page.locator("body").evaluate("body => body.scrollWidth > innerWidth")
+                demand(not overflows, f"{name} is wider than a telephone")
 
 
 def check_size(site: Path) -> None:
@@ -229,9 +253,10 @@ def main() -> None:
         return
     with served(site) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        look_at_pages(browser, address)
         use_playground(browser, address)
         browser.close()
-    print("the playground is as it should be")
+    print("the site and its playground are as they should be")
 
 
 if __name__ == "__main__":

@@ -31,9 +31,14 @@ def message_title(code: str) -> str:
 
 def without_marks(text: str) -> str:
     """Returns a page as people read it: `# error: [E0301] "shapes"` becomes `# error[E0301]`."""
+    return without_test_marks(without_links(text))
+
+
+def without_test_marks(text: str) -> str:
+    """Returns a page with its links, whose programs have no marks of the test suite."""
     text = _FILE.sub(r"`\1`:\n\n```mgn", text)
     text = _OPTIONS.sub("```mgn", text)
-    return _MARK.sub(r"# \1[\2]", without_links(text))
+    return _MARK.sub(r"# \1[\2]", text)
 
 
 def without_links(text: str) -> str:

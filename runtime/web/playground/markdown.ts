@@ -7,7 +7,9 @@ function inline(text: string): (Node | string)[] {
     if (/^`.+`$/.test(part)) return el("code", {}, part.slice(1, -1));
     if (/^\*\*.+\*\*$/.test(part)) return el("strong", {}, part.slice(2, -2));
     if (/^\*.+\*$/.test(part)) return el("em", {}, part.slice(1, -1));
-    return /^\[(.+)\]\(.+\)$/.exec(part)?.[1] ?? part;
+    const link = /^\[(.+)\]\((.+)\)$/.exec(part);
+    if (!link) return part;
+    return /^[\w./#-]+$/.test(link[2]!) ? el("a", { href: link[2]! }, link[1]!) : link[1]!;
   });
 }
 

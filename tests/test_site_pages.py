@@ -1,0 +1,74 @@
+"""The pages of the site are all there, and their links lead to each other."""
+
+import re
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+from meganeura_dsl.resources import standard_model_names
+
+ROOT = Path(__file__).parents[1]
+SITE = run_path(str(ROOT / "scripts" / "site_pages.py"))
+LINK = re.compile(r"\]\(([^()\s:#]+)(?:#[^()\s]*)?\)")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    SITE["write_pages"](out)
+    return out
+
+
+def test_every_page_is_there(site: Path) -> None:
+    def names(folder: Path, pattern: str = "*.md") -> set[str]:
+        return {file.stem for file in folder.glob(pattern)} - {"README"}
+
+    assert names(ROOT / "docs") <= names(site / "guides")
+    assert names(ROOT / "docs/contributing") <= names(site / "contributing")
+    assert names(ROOT / "tests/spec") <= names(site / "language")
+    assert names(ROOT / "tests/spec/errors") <= names(site / "messages")
+    assert {*standard_model_names()} <= names(site / "library")
+    assert {"functions", "layers", "programs", "settings", "grammar"} <= names(site / "reference")
+    assert names(ROOT / "docs", "*.png") == names(site / "guides", "*.png")
+
+
+def test_every_page_but_those_of_messages_is_in_a_sidebar(site: Path) -> None:
+    listed: set[Path] = {site / "index.md"}
+    for page in site.rglob("*.md"):
+        for table in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL):
+            names = [line for line in table.split("\n") if line and not line.startswith(":")]
+            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
+    pages = {page for page in site.rglob("*.md") if page.parent.name != "messages"}
+    assert listed - {site / "messages/index.md"} == pages
+
+
+def test_every_link_leads_to_a_page(site: Path) -> None:
+    links = 0
+    for page in site.rglob("*.md"):
+        for part in SITE["FENCE"].split(page.read_text()):
+            for link in () if part.startswith("```") else LINK.findall(part):
+                assert (page.parent / link).is_file(), f"{page.relative_to(site)}: {link}"
+                links += 1
+    assert links > 300
+
+
+def test_links_follow_their_pages_and_code_is_left_alone() -> None:
+    known, here = SITE["places"](), Path("guides/training.md")
+    text = (
+        "[sizes](../tests/spec/dims.md#a) [below](#b) [web](https://example.org/x.md)\n"
+        "[words](../scripts/plants.py) ![curve](learning.svg) [program](../stdlib_models/vae.mgn)\n"
+        "```sh\n[sizes](../tests/spec/dims.md)\n```\n"
+    )
+    assert SITE["relinked"](text, ROOT / "docs/training.md", here, known) == (
+        "[sizes](../language/dims.md#a) [below](#b) [web](https://example.org/x.md)\n"
+        "words ![curve](learning.svg) [program](../library/vae.md)\n"
+        "```sh\n[sizes](../tests/spec/dims.md)\n```\n"
+    )
+
+
+def test_programs_have_no_marks_of_the_tests(site: Path) -> None:
+    text = (site / "messages/E0301.md").read_text()
+    assert "# error[E0301]" in text
+    assert "# error: [" not in text
+    assert not re.search(r"^```mgn .", text, re.MULTILINE)
