@@ -7,6 +7,7 @@ import pytest
 
 from meganeura.cli.error_catalogue import problems
 from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.resources import reference_pages
 from meganeura_dsl.settings.choices import arguments
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS
 from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES
@@ -25,6 +26,11 @@ def test_every_code_has_a_page(meganeura: Command, problem: type[Problem]) -> No
     assert shown.code == 0
     assert problem.code in shown.out
     assert len(shown.out.splitlines()) >= 3
+
+
+def test_every_page_is_that_of_a_code() -> None:
+    pages = {page.stem for page in (reference_pages() / "errors").glob("*.md")}
+    assert pages == {problem.code for problem in problems()}
 
 
 def test_without_a_code_all_are_listed(meganeura: Command) -> None:
