@@ -65,6 +65,13 @@ def _paths(given: object) -> list[Path]:
     return named
 
 
+def _patterns(values: Sequence[str]) -> tuple[str, ...]:
+    """The names of values; raises `TypeError` for a single text, whose letters are no names."""
+    if isinstance(values, str):
+        raise TypeError(f"`values` is a list of names: values=[{values!r}]")
+    return tuple(values)
+
+
 class WritingOptions(TypedDict, total=False):
     """Options of `Model.generate` and `Model.transcribe`, each by its name."""
 
@@ -153,10 +160,15 @@ class Model:
         self,
         sizes: Mapping[str, SupportsIndex] | None = None,
         *,
+        values: Sequence[str] = (),
         device: str = "auto",
         precision: str = "f32",
     ) -> Session:
         """The model on a device, with its weights, for inputs of these sizes.
+
+        `values` are names of values, in which `*` stands for any characters: labels of layers and
+        names of the program, with the paths of layers before them, such as `layers.0.attn`. Each
+        step returns them beside the outputs.
 
         `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
         `image: [n, 1, 8, 8]`. `device` is a name that `meganeura devices` lists, or `auto`;
@@ -167,7 +179,7 @@ class Model:
         """
         self._require_values()
         numbers = self._all_sizes(sizes or {})
-        concrete = self._elaborated(numbers)
+        concrete = self._elaborated(numbers, values=_patterns(values))
         floats = ComputePrecision(precision)
         rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
@@ -180,11 +192,14 @@ class Model:
         self,
         inputs: Mapping[str, ArrayLike | Path | Sequence[Path]] | None = None,
         *,
+        values: Sequence[str] = (),
         seed: int = 0,
         device: str = "auto",
         precision: str = "f32",
     ) -> dict[str, Array]:
         """The outputs, by name, for one array for each of `self.inputs`, by name.
+
+        Behind them stand the values that `values` names, as in `session`.
 
         In place of an array, the path of an image, a sound or a file of tensors, or a list of paths
         for a batch, is read as `meganeura run` reads it: prepared as in training where the weights
@@ -214,7 +229,7 @@ class Model:
         fed = feeds(bounds, self.inputs, tensors)
         with (
             explained_failures(),
-            self.session(sizes, device=device, precision=precision) as session,
+            self.session(sizes, values=values, device=device, precision=precision) as session,
         ):
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
@@ -398,12 +413,16 @@ class Model:
         return Choices(image_size, config=config, prepared=self.preparation)
 
     def _elaborated(
-        self, sizes: Mapping[str, int] | None = None, *, training: bool = False
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        training: bool = False,
+        values: tuple[str, ...] = (),
     ) -> Elaboration:
         """The graph; sizes that are not given stay symbols."""
         return pipeline.elaborate_model(
             self._program, self._name, config=self._config, sizes=sizes, training=training,
-            optional=self._optional,
+            optional=self._optional, asked=pipeline.Asked(values) if values else None,
         )  # fmt: skip
 
     def _all_sizes(self, given: Mapping[str, SupportsIndex]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from meganeura_dsl.elaborate.declarations import (
     training_blocks,
     written_settings,
 )
-from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.models import Asked, Elaboration
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.program import Program, find, loader_beside
@@ -23,6 +23,7 @@ from meganeura_dsl.support.phases import phase
 from meganeura_dsl.symbolic.assumptions import Recorder
 
 __all__ = [
+    "Asked",
     "CheckResult",
     "Checker",
     "Elaboration",
@@ -96,19 +97,26 @@ def elaborate_model(
     sizes: Mapping[str, int] | None = None,
     training: bool = False,
     optional: frozenset[str] = frozenset(),
+    asked: Asked | None = None,
 ) -> Elaboration:
     """The graph of a model; sizes that are not given stay symbols. Raises `ProblemError`.
 
-    `optional` names inputs with a default that are fed as well.
+    `optional` names inputs with a default that are fed as well. The values that are `asked` for are
+    outputs behind the results, in evaluation.
     """
     node = program.module.models[program.model(model)]
+    inputs = models.Inputs(optional=optional)
+    if asked is not None:
+        return models.elaborate_values(
+            program.module, node, config=config or {}, sizes=sizes, inputs=inputs, asked=asked
+        )
     return models.elaborate_model(
         program.module,
         node,
         config=config or {},
         sizes=sizes,
         training=training,
-        inputs=models.Inputs(optional=optional),
+        inputs=inputs,
     )
 
 
@@ -154,12 +162,22 @@ def elaborate_draw(
 
 
 def elaborate_train(
-    program: Program, train: str | None = None, *, sizes: Mapping[str, int], training: bool
+    program: Program,
+    train: str | None = None,
+    *,
+    sizes: Mapping[str, int],
+    training: bool,
+    shows: bool = False,
 ) -> Elaboration:
-    """The graph of a `train` block: its loss and metrics. Raises `ProblemError`."""
+    """The graph of a `train` block: its loss and metrics. Raises `ProblemError`.
+
+    With `shows` it has statistics of the values that the program shows, too.
+    """
     node = program.module.trains[program.train(train)]
     with phase("check"):
-        return training_blocks.elaborate_train(program.module, node, sizes=sizes, training=training)
+        return training_blocks.elaborate_train(
+            program.module, node, sizes=sizes, training=training, shows=shows
+        )
 
 
 def train_settings(program: Program, train: str | None = None) -> dict[str, WrittenSetting]:

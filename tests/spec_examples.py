@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.problems.cache_problems import (
     WritesWithoutCaches,
 )
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.value_problems import UnknownValue
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.plugins.plugin_problems import PluginFailure
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -181,6 +182,7 @@ EXAMPLES: Mapping[str, Problem] = {
         UnusableGrammar("it is for Lark 1.2 and 1.3, and Lark 2.0.0 is installed"),
         AmbiguousTarget("fit", ("digits_cnn:fit", "digits_mlp:fit", "resnet:fit")),
         UnknownTarget("", "model", "digits_cn", ("digits_cnn", "digits_mlp")),
+        UnknownValue("fc3", ("fc1", "h", "fc2")),
         UnknownSetting(within(FIT, "epoch     = 20"), "epoch", "", ("batch", "data", "epochs")),
         MissingSetting(
             "batch", "a size that the inputs leave open", "batch = 64", within(FIT, "data      =")

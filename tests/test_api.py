@@ -87,6 +87,22 @@ def test_a_session_is_kept_for_many_runs() -> None:
     assert not np.allclose(first, second)
 
 
+def test_values_come_by_their_names() -> None:
+    model = meganeura.load("digits_mlp").model(seed=0)
+    image = np.ones((2, 1, 8, 8), np.float32)
+    found = model.run({"image": image}, values=["fc*"], device="cpu")
+    assert list(found) == ["output", *(name for name in found if name.startswith("fc"))]
+    assert found["fc1"].shape[0] == 2
+    with model.session({"n": 2}, values=["fc1"], device="cpu") as session:
+        outputs = session.step({"image": image})
+        assert list(outputs) == ["output", "fc1"]
+        np.testing.assert_array_equal(outputs["fc1"], found["fc1"])
+    with pytest.raises(TypeError, match=r"values=\['fc1'\]"):
+        model.run({"image": image}, values="fc1")
+    with pytest.raises(meganeura.ProblemError, match="no value here is called `fc9`"):
+        model.run({"image": image}, values=["fc9"])
+
+
 def test_a_model_has_no_weights_that_nobody_asked_for() -> None:
     model = meganeura.load("digits_mlp").model()
     assert model.values == {}

@@ -134,6 +134,7 @@ FULL = (
     "runtime/train/loop/test_last_batch.py",
     "runtime/train/loop/test_optimizers.py",
     "runtime/train/loop/test_readback.py",
+    "runtime/train/loop/test_shown_values.py::test_a_logged_step_has_statistics_of_what_is_shown",
     "runtime/train/loop/test_states.py",
     "runtime/train/loop/test_text_samples.py",
     "runtime/train/loop/test_training_loop.py::test_hosts_train_together_on_so_many_devices_as_is_said",

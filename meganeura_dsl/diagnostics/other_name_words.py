@@ -24,8 +24,8 @@ _NOT_MAPPED = (
     " over the examples has that of each in its row"
 )
 _NO_PRINT = (
-    "a program does not print: return the value as a second result, `-> [n, d], [n, c]`, and"
-    " `meganeura run` shows it"
+    '`x |> show("name")` is x, and runs and trainings show what it is;'
+    " `meganeura run --show h` shows a name without it"
 )
 _NAN = (
     "a device may take NaN for any number: `not_finite` under `run:` says what a run does with it"
@@ -44,7 +44,7 @@ WORDS: Mapping[str, str] = {
         " RandomResizedCrop RandomCrop RandomHorizontalFlip RandomVerticalFlip ColorJitter"
         " random_horizontal_flip random_vertical_flip"
     ),
-    _NO_PRINT: "print show breakpoint pdb log_dict",
+    _NO_PRINT: "print breakpoint pdb log_dict",
     ACCURACY: (
         "accuracy accuracy_score top1 top1_accuracy multiclass_accuracy binary_accuracy"
         " categorical_accuracy sparse_categorical_accuracy"

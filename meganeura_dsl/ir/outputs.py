@@ -98,6 +98,19 @@ class Shown(OutputRole):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Statistic(OutputRole):
+    """A number of a value that a program shows in training, such as its mean, by its name."""
+
+    value: str
+    kind: str
+    """`mean`, `deviation`, `from`, `to` or `not finite`, a share."""
+
+    def __new__(cls, value: str, kind: str) -> Self:
+        """Make the name of the output."""
+        return super().__new__(cls, f"value {value}: {kind}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Gradient(OutputRole):
     """The gradient of the loss with respect to a parameter, by the parameter's path."""
 
@@ -109,6 +122,7 @@ class Gradient(OutputRole):
 
 
 ROLES: dict[str, type[OutputRole]] = {
-    each.__name__: each for each in (IndexCheck, Objective, LossPart, MetricPart, Shown, Gradient)
+    each.__name__: each
+    for each in (IndexCheck, Objective, LossPart, MetricPart, Shown, Statistic, Gradient)
 }
 """All roles, by the names that texts of graphs have for them."""

@@ -110,6 +110,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--precision", "bf16"), ("--no-tuned",), ("--profile", "t.json"), ("--seconds", "2")),
         *(("--image-size", "8"), ("--crop", "0.5"), ("--mean", "1,2"), ("--std", "0")),
         *(("--resample", "cubic"), ("--top", "0"), ("--force",)),
+        *(("--show", "fc*"), ("--show", "nothing")),
     ),
     ("summary", "p.mgn:net"): (
         *(("--depth", "1"), ("--depth", "0"), ("--set", "hidden=5"), ("--set", "n=3")),

@@ -9,6 +9,7 @@ from rich.console import Console
 from meganeura.cli.ui.narration import clock
 from meganeura.cli.ui.progress import Lines, display
 from meganeura.cli.ui.progress_bar import ProgressBar
+from meganeura_dsl.ir.outputs import Statistic
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
@@ -40,6 +41,23 @@ EVENTS: tuple[Event, ...] = (
     Evaluated(100, 1, 0.3, {"accuracy": 0.89}, best=False),
     Finished(100, 4.0, interrupted=False),
 )
+
+
+def test_what_the_program_shows_stands_below_its_step() -> None:
+    stream = StringIO()
+    shown = display(stream)
+    numbers = {"mean": 0.5, "deviation": 1.0, "from": -2.0, "to": 3.0}
+    metrics = {"accuracy": 0.125}
+    for name, share in (("h", 0.0), ("after norm", 0.25), ("q", 1.0)):
+        found = {**numbers, "not finite": share}
+        metrics |= {Statistic(name, kind): each for kind, each in found.items()}
+    shown.watch(Logged(1, 0, 2.5, metrics, 0.002, 30.0, 960.0))
+    assert stream.getvalue().splitlines() == [
+        "step 1  loss 2.5  accuracy 0.125",
+        "  h           mean 0.5  deviation 1  from -2 to 3",
+        "  after norm  mean 0.5  deviation 1  from -2 to 3  25.00% NOT FINITE",
+        "  q           100.00% NOT FINITE",
+    ]
 
 
 def test_lines_tell_what_was_measured_and_how_long_it_will_take() -> None:

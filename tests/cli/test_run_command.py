@@ -396,3 +396,35 @@ def test_what_is_no_image_is_no_picture(meganeura: Command) -> None:
     assert shown.code == 2
     assert "a picture is floats [n, 1, h, w] or [n, 3, h, w]" in " ".join(shown.err.split())
     assert not Path("y.png").exists()
+
+
+SHOWN = """\
+block Net()(x: [n, 4]) -> [n, 2]:
+  h = relu(x |> fc: linear(3)) |> show("after relu")
+  return h |> head: linear(2)
+
+model net = Net()
+"""
+
+
+def test_values_are_shown_by_their_names(meganeura: Command, tmp_path: Path) -> None:
+    (tmp_path / "net.mgn").write_text(SHOWN)
+    np.save("x.npy", np.full((3, 4), 1e30, np.float32))
+    run = ("run", "net.mgn", *SEEDED, "--input", "x.npy")
+    plain = meganeura(*run)
+    assert plain.code == 0
+    lines = plain.out.splitlines()
+    assert lines[2].split() == ["value", "type", "mean", "deviation", "from", "to", "not", "finite"]
+    assert lines[3].startswith("after relu  float32[3, 3]")
+    assert lines[4].startswith("output: float32[3, 2]")
+    asked = meganeura(*run, "--show", "fc", "--show", "h*", "-o", "y.safetensors")
+    names = [line.split("  ")[0] for line in asked.out.splitlines()[3:7]]
+    assert names == ["fc", "after relu", "h", "head"]
+    written = load_file("y.safetensors")
+    assert set(written) == {"output", *names}
+    np.testing.assert_array_equal(written["h"], np.maximum(written["fc"], 0))
+    alone = meganeura(*run, "--show", "fc", "-o", "y.npy")
+    assert alone.code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), written["output"])
+    wrong = meganeura(*run, "--show", "fc1")
+    assert (wrong.code, "E0669" in wrong.err) == (1, True)

@@ -34,7 +34,7 @@ from meganeura.cli.ui.console import say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.declarations.models import Elaboration
+    from meganeura_dsl.elaborate.declarations.models import Asked, Elaboration
     from meganeura_dsl.ir.graph import Array, Graph
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_runtime.backends.base import Session
@@ -78,6 +78,12 @@ def run(
         ),
     ] = None,
     force: Force = False,
+    show: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--show", metavar="NAME", help="A value to show: h, layers.0.attn, or 'layers.*'."
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
     labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Names of classes: lines, or JSON.")
@@ -106,8 +112,10 @@ def run(
         check_output,
         read_labels,
         show_outputs,
+        split_outputs,
         write_outputs,
     )
+    from meganeura_dsl.pipeline import Asked
     from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
     from meganeura_runtime.io.preprocess.preparation import preparation_of
@@ -123,6 +131,7 @@ def run(
         "--no-opt": no_opt,
         "--disable-rule": disable_rule,
         "--no-tuned": no_tuned,
+        "--show": show,
     }
     read = [Path(model), labels, *(weights or ()), *map(_file, inputs or ())]
     kinds = (Kind.ARRAY, Kind.PICTURE, Kind.OUTPUTS)
@@ -144,23 +153,27 @@ def run(
         if profile is not None:
             text = "a compiled model is profiled as the program it was made of"
             raise typer.BadParameter(text, param_hint="--profile")
-        check_output(output, compiled.outputs)
+        result_names = list(compiled.outputs)
+        check_output(output, result_names)
         found = compiled.run(inputs or (), choices, device, precision, seed)
     else:
         has_file_options = bool(allow_missing or allow_unexpected or rename or prefix)
         require_weights(weights, random_weights, has_file_options=has_file_options)
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
-        check_output(output, list(symbolic.graph.outputs))
+        result_names = list(symbolic.graph.outputs)
+        check_output(output, result_names)
         tensors = _tensors(symbolic, choices, inputs or (), seed)
         excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
         values = loaded_values(symbolic, weights or (), random_weights, excused, called)
+        asked = Asked(tuple(show or ()), shown=True)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
-        options = _RunOptions(device, precision, rules, no_tuned, profile)
+        options = _RunOptions(device, precision, rules, no_tuned, profile, asked)
         found = _computed(chosen, symbolic, tensors, values, options)
-    say(show_outputs(found, top, names, prepared.classes))
+    results, shown = split_outputs(found, result_names)
+    say(show_outputs(results, top, names, prepared.classes, shown))
     if output is not None:
-        write_outputs(output, found)
+        write_outputs(output, results, shown)
         say(f"written: {output}")
 
 
@@ -197,7 +210,8 @@ def _computed(
     from meganeura_runtime.infer.size_binding import bind_sizes
 
     shapes = {name: each.shape for name, each in tensors.items()}
-    concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
+    sizes = bind_sizes(symbolic.inputs, shapes, chosen.sizes)
+    concrete = chosen.elaborate(sizes, asked=options.asked)
     bounds = all_of(leaf_bounds(concrete.graph), concrete.stated_bounds({}))
     fed = feeds(bounds, concrete.inputs, tensors)
     with explained_failures(), options.session(concrete.graph) as session:
@@ -216,6 +230,7 @@ class _RunOptions:
     rules: "RewriteOptions"
     no_tuned: bool
     profile: Path | None
+    asked: "Asked"
 
     @property
     def steps(self) -> int:

@@ -13,7 +13,7 @@ from meganeura.cli.ui.console import say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.declarations.models import Elaboration
+    from meganeura_dsl.elaborate.declarations.models import Asked, Elaboration
     from meganeura_dsl.elaborate.values import StaticValue
     from meganeura_dsl.ir.graph import Array
     from meganeura_dsl.pipeline import Program
@@ -156,14 +156,18 @@ class ConfiguredModel:
     sizes: Mapping[str, int]
 
     def elaborate(
-        self, sizes: Mapping[str, int] | None = None, *, training: bool = False
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        training: bool = False,
+        asked: "Asked | None" = None,
     ) -> "Elaboration":
-        """Its graph, for sizes beyond those of the command line."""
+        """Its graph, for sizes beyond those of the command line, with the values asked for."""
         from meganeura_dsl import pipeline
 
         given = {**self.sizes, **(sizes or {})}
         return pipeline.elaborate_model(
-            self.program, self.name, config=self.config, sizes=given, training=training
+            self.program, self.name, config=self.config, sizes=given, training=training, asked=asked
         )
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -28,22 +29,50 @@ NAMES_OF_CONFIG = "id2label"
 """The entry of Hugging Face's `config.json` with the names of classes."""
 
 
+def split_outputs(
+    found: Mapping[str, Array], names: Sequence[str]
+) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    """The outputs of these names, and the values that were asked for beside them."""
+    outputs = {name: found[name] for name in names}
+    return outputs, {name: each for name, each in found.items() if name not in outputs}
+
+
 def show_outputs(
     outputs: Mapping[str, Array],
     top: int,
     names: Sequence[str] | None,
     known: Sequence[str] = (),
+    values: Mapping[str, Array] = MappingProxyType({}),
 ) -> str:
     """Each output with its type, shape and values, and the classes of those that have some.
 
-    `names` are those that the user gives, which have to fit; `known` those that the weights say,
-    for outputs with as many classes.
+    Before them stands a table of `values`, which the program or the user asks to see. `names` are
+    those that the user gives, which have to fit; `known` those that the weights say, for outputs
+    with as many classes.
     """
-    return "\n".join(
-        part
-        for name, values in outputs.items()
-        for part in (_summary(name, values), *_classes(values, top, _fitting(values, names, known)))
-    )
+    parts = [_table_of(values)] if values else []
+    for name, each in outputs.items():
+        parts += [_summary(name, each), *_classes(each, top, _fitting(each, names, known))]
+    return "\n".join(parts)
+
+
+def _table_of(values: Mapping[str, Array]) -> str:
+    """A table of values by their names: shape, mean, deviation, extremes and what is not finite."""
+    head = ("value", "type", "mean", "deviation", "from", "to", "not finite")
+    rows = [(printable(name), _type(each), *_statistics(each)) for name, each in values.items()]
+    return table([head, *rows], (2, 3, 4, 5, 6))
+
+
+def _statistics(values: Array) -> tuple[str, ...]:
+    """Those of what is finite, and the share of what is not."""
+    wide = values.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    share = 1 - finite.size / wide.size
+    odd = f"{share:.2%}" if share else ""
+    if not finite.size:
+        return "", "", "", "", odd
+    numbers = finite.mean(), finite.std(), finite.min(), finite.max()
+    return (*(f"{each:.4g}" for each in numbers), odd)
 
 
 def _fitting(
@@ -140,13 +169,18 @@ def check_output(path: Path | None, names: Sequence[str]) -> None:
         raise typer.BadParameter(text, param_hint="--output")
 
 
-def write_outputs(path: Path, outputs: Mapping[str, Array]) -> None:
+def write_outputs(
+    path: Path,
+    outputs: Mapping[str, Array],
+    others: Mapping[str, Array] = MappingProxyType({}),
+) -> None:
     """Write all outputs at once or not at all; raises `ProblemError`.
 
-    A picture is of floats in 0 ... 1, of which others are cut off.
+    A file of several tensors also has the `others` that were asked for. A picture is of floats in
+    0 ... 1, of which others are cut off.
     """
     if path.suffix == ".safetensors":
-        write_tensors(path, outputs, {HOLDS: OUTPUTS})
+        write_tensors(path, {**outputs, **others}, {HOLDS: OUTPUTS})
         return
     (values,) = outputs.values()
     if path.suffix == SUFFIX:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.diagnostics.characters import safe
 from meganeura_dsl.diagnostics.plain_table import count
+from meganeura_dsl.ir.outputs import Statistic
 from meganeura_runtime.train.events import (
     DeviceUsage,
     EpochEnded,
@@ -81,10 +82,33 @@ def warmed_up(warmups: Sequence[Warmup]) -> str:
 
 
 def measured(event: Logged | Evaluated) -> str:
-    """`loss 0.4321  accuracy 0.906`."""
+    """`loss 0.4321  accuracy 0.906`, without the statistics of what the program shows."""
     return "  ".join(
-        f"{name} {value:.4g}" for name, value in numbers(event.loss, event.metrics).items()
+        f"{name} {value:.4g}"
+        for name, value in numbers(event.loss, event.metrics).items()
+        if not isinstance(name, Statistic)
     )
+
+
+def shown(event: Logged) -> list[str]:
+    """A line for each value that the program shows: `  h  mean 0.1  deviation 1  from -3 to 3`."""
+    values: dict[str, dict[str, float]] = {}
+    for name, value in event.metrics.items():
+        if isinstance(name, Statistic):
+            values.setdefault(name.value, {})[name.kind] = value
+    width = max(map(len, values), default=0)
+    return [f"  {name:<{width}}  {_numbers_of(each)}" for name, each in values.items()]
+
+
+def _numbers_of(statistics: Mapping[str, float]) -> str:
+    share = statistics["not finite"]
+    odd = f"  {share:.2%} NOT FINITE" if share > 0 else ""
+    if share >= 1:
+        return odd.strip()
+    mean, deviation, low, high = (
+        f"{statistics[kind]:.4g}" for kind in ("mean", "deviation", "from", "to")
+    )
+    return f"mean {mean}  deviation {deviation}  from {low} to {high}{odd}"
 
 
 def numbers(loss: float, metrics: Mapping[str, float]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from meganeura.cli.ui.narration import (
     measured,
     not_finite,
     sampled,
+    shown,
     speed,
     stopped_early,
 )
@@ -78,6 +79,8 @@ class Lines:
                 self._line(f"{seconds:.1f} s")
             case Logged():
                 self._line(f"{self._location(event)}  {measured(event)}{self._speed(event)}")
+                for line in shown(event):
+                    self._line(line)
             case EpochEnded():
                 self._line(epoch_ended(event))
             case Evaluated():

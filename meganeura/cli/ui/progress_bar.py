@@ -11,6 +11,7 @@ from meganeura.cli.ui.narration import (
     measured,
     not_finite,
     sampled,
+    shown,
     speed,
     stopped_early,
 )
@@ -66,8 +67,10 @@ class ProgressBar:
                 epoch = f"{event.epoch + 1}/{self.epochs}"
                 self.progress.update(self.task, completed=event.step, epoch=epoch)
             case Logged():
-                shown = speed(event) if event.step > 1 else ""
-                self.progress.update(self.task, measured=measured(event), speed=shown)
+                rate = speed(event) if event.step > 1 else ""
+                self.progress.update(self.task, measured=measured(event), speed=rate)
+                for line in shown(event):
+                    self.progress.console.print(line, highlight=False, markup=False)
             case EpochEnded():
                 self.progress.console.print(epoch_ended(event), highlight=False)
             case Evaluated():

@@ -47,6 +47,7 @@ from meganeura_dsl.elaborate.builtins.builtin_movement import (
     repeat,
     reverse,
 )
+from meganeura_dsl.elaborate.builtins.builtin_show import show
 from meganeura_dsl.elaborate.builtins.builtin_sizes import (
     is_integer,
     length,
@@ -96,6 +97,12 @@ BUILTINS: dict[str, Builtin] = {
     "sign": Builtin("sign(x)", "-1, 0 or 1, without a slope.", on_weights(sign)),
     "stop_gradient": Builtin(
         "stop_gradient(x)", "x, as a constant for differentiation.", on_weights(stop_gradient)
+    ),
+    "show": Builtin(
+        "show(x, name)",
+        "x, which runs and trainings show by this name, in quotes.",
+        show,
+        ("name",),
     ),
     "weights": Builtin(
         "weights(layer)",

@@ -21,6 +21,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.named_values import chosen_values
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.scope.state import Context
@@ -119,6 +120,16 @@ class Inputs:
         )
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The values of a model that are given out beside its results."""
+
+    patterns: tuple[str, ...] = ()
+    """Names of values, in which `*` stands for any characters."""
+    shown: bool = False
+    """True adds those that the program shows."""
+
+
 def count_below(fact: Condition, name: str) -> int | None:
     """The `c` of a fact that is `name < c`, however it is written; None if it is not."""
     if not isinstance(fact, Compare):
@@ -152,6 +163,30 @@ def elaborate_model(
     overrides = Arguments((), dict(config))
     application = model_application(module, model, overrides, "", model.call.span, root)
     return _elaborate(application, root, sizes or {}, inputs)
+
+
+def elaborate_values(
+    module: LinkedModule,
+    model: ast.Model,
+    *,
+    config: Mapping[str, StaticValue],
+    sizes: Mapping[str, int] | None,
+    inputs: Inputs,
+    asked: Asked,
+) -> Elaboration:
+    """The graph of a model in evaluation, with the values that are asked for behind its results.
+
+    Raises `ProblemError`, also for a name of no value.
+    """
+    state = opened(ELABORATOR, training=False)
+    state.body.named, state.memo.templates = [], None  # each layer is looked into
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    overrides = Arguments((), dict(config))
+    application = model_application(module, model, overrides, "", model.call.span, root)
+    results = _named_results(run_model(application, root, sizes or {}, inputs))
+    values = chosen_values(state.body.named, asked.patterns, shown=asked.shown)
+    others = {name: each for name, each in values.items() if name not in results}
+    return finish(state, {**results, **others})
 
 
 def elaborate_block(
@@ -202,9 +237,13 @@ def _elaborate(
     sizes: Mapping[str, int],
     inputs: Inputs,
 ) -> Elaboration:
-    results = run_model(application, root, sizes, inputs)
+    return finish(root.state, _named_results(run_model(application, root, sizes, inputs)))
+
+
+def _named_results(results: Results) -> dict[str, Tensor]:
+    """The results of a model by the names of its outputs."""
     names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
-    return finish(root.state, dict(zip(names, results, strict=True)))
+    return dict(zip(names, results, strict=True))
 
 
 def run_model(

@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish, opened
+from meganeura_dsl.elaborate.declarations.shown_statistics import shown_statistics
 from meganeura_dsl.elaborate.declarations.stated_facts import condition_of
 from meganeura_dsl.elaborate.declarations.train_statements import LOSS, TRAIN_ELABORATOR
 from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
@@ -59,13 +60,17 @@ def elaborate_train(
     *,
     sizes: Mapping[str, int],
     training: bool,
+    shows: bool = False,
     summaries: Summaries | None = None,
 ) -> Elaboration:
     """The graph of a `train` block: outputs the loss and the metrics. Raises `ProblemError`.
 
-    With `summaries` the graph is one of a check.
+    With `shows` statistics of what the program shows are outputs too. With `summaries` the graph is
+    one of a check.
     """
     state = opened(TRAIN_ELABORATOR, training=training, summaries=summaries)
+    if shows:
+        state.body.named = []
     try:
         with at_most(CHECK), without_configuration(Location(train.name.span)):
             return _elaborate_train(module, train, sizes, state)
@@ -93,7 +98,8 @@ def _elaborate_train(
     frame.execute(train.body)
     if LOSS not in state.train.outputs:
         raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text))
-    found = finish(state, {**state.train.outputs, **_objectives(state)})
+    statistics = shown_statistics(state.build, state.body.named or ())
+    found = finish(state, {**state.train.outputs, **_objectives(state), **statistics})
     for cache in found.caches:
         raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
     for each in found.parameters:

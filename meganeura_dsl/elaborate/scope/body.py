@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.binding import Binding, NamedValue
 from meganeura_dsl.elaborate.scope.summary import Applied
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ DECLARATIONS = (
     "parameters", "leaves", "updates", "claimed", "models", "declared_layers", "unapplied_layers",
 )  # fmt: skip
 """The fields that another path through a block begins without."""
-ATTEMPT = (*DECLARATIONS, "bindings", "notes")
+ATTEMPT = (*DECLARATIONS, "bindings", "notes", "named")
 """The fields that an attempt which fails leaves as they were."""
 UNDONE = (*ATTEMPT, "streams", "own", "iterations")
 """All fields that can be undone; the others grow until the elaboration ends."""
@@ -65,6 +65,8 @@ class Body:
     """The input that random numbers are drawn from, once there is one."""
     bindings: list[Binding] = field(default_factory=list[Binding])
     """Names that were bound, with their types, for editors and `check`."""
+    named: list[NamedValue] | None = None
+    """Values by their names, where they are asked for."""
     notes: list[ProblemError] = field(default_factory=list["ProblemError"])
     """Remarks on what is allowed."""
     applied: Applied = field(default_factory=Applied)

@@ -26,8 +26,7 @@ ADVICE = {
     "raise": "what may not happen is refused by `where`, for all sizes, before anything runs",
     "try": "nothing is caught: what may not happen is refused by `where`, before anything runs",
     "var": "a name is given by `name = value` alone",
-    "print": "a program does not print: return the value as well, and its type behind a\n"
-    "comma in the header; `meganeura run` shows it",
+    "print": '`h = h |> show("h")` leaves h as it is, and runs and trainings show it',
     "with": "nothing is switched for some lines: `stop_gradient(x)` keeps gradients out, and\n"
     "precision and device are settings of `run:`",
     "yield": "a block returns once: all steps are a `scan t in 0..s:`, one after another",

@@ -21,6 +21,7 @@ from meganeura_dsl.ir.outputs import (
     Objective,
     OutputRole,
     Shown,
+    Statistic,
 )
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import DType
@@ -36,6 +37,7 @@ NAMES: tuple[OutputRole, ...] = (
     LossPart(4),
     MetricPart(5),
     Shown("digits"),
+    Statistic("layers.0.after norm", "not finite"),
     Gradient("layer1.w"),
 )
 
@@ -58,6 +60,7 @@ def test_a_name_is_the_text_that_it_has_always_been() -> None:
         "loss part 4",
         "part 5",
         "show digits",
+        "value layers.0.after norm: not finite",
         "gradient.layer1.w",
     ]
 
@@ -112,7 +115,7 @@ def test_a_text_with_the_letters_of_a_role_has_none() -> None:
 
 # --- no text is made or read elsewhere -----------------------------------------------------------
 
-PREFIXES = ("index ", "objective ", "loss part ", "part ", "show ", "gradient.")
+PREFIXES = ("index ", "objective ", "loss part ", "part ", "show ", "value ", "gradient.")
 QUOTED = re.compile(rf"""["']({"|".join(map(re.escape, PREFIXES))})""", re.IGNORECASE)
 SOURCES = [
     path

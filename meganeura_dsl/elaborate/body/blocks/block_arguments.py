@@ -87,7 +87,7 @@ def require_block_fits(
         wanted = f"a block as `{parameter.name}`"
         raise ProblemError(WrongKind(location, wanted, describe(value)))
     stated = with_types(contract) if isinstance(contract, BoundBlock) else None
-    key = (with_types(value), stated, parameter, inner.facts)
+    key = (with_types(value), stated, parameter)
     if is_hashable(key) and key in inner.state.memo.fitting_blocks:
         return
     own = _owned(value)

@@ -30,6 +30,7 @@ from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
+from meganeura_dsl.elaborate.scope.named_values import note_results
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config, bind_inputs
@@ -85,9 +86,14 @@ def _remember_mode(call: ast.Call, mode: Mapping[str, ElabValue], frame: Frame) 
 
 def _apply_bare(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame) -> Results:
     if value.path is not None:
-        return _apply_again(call, value, arguments, frame)
+        results = _apply_again(call, value, arguments, frame)
+        note_results(frame, value.path, results)
+        return results
     given = filled_in(call, value, arguments, frame)
-    return _apply_layer(call, value, given, frame)
+    results = _apply_layer(call, value, given, frame)
+    if call.label is not None:
+        note_results(frame, frame.join(path_text(call.label, frame)), results)
+    return results
 
 
 def _apply_layer(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame) -> Results:

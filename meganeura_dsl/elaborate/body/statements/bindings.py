@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.body.statements.collected_slices import collects, w
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
+from meganeura_dsl.elaborate.scope.named_values import note_value
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.values import (
@@ -55,6 +56,7 @@ def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...")
         span = value.span or target.span
         raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
     value = frame.names[target.text] = bound_value(frame, target.span, target.text, value)
+    note_value(frame, target.text, value)
     if is_tensor(value) and not frame.module.is_library:
         frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
 

@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
+from meganeura_dsl.elaborate.scope.named_values import note_value
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size, evaluate_tensor
@@ -146,6 +147,7 @@ def bind_written(
             whole = broadcast(frame, statement.span, wrote, result.type.shape, (each.axis,))
             result = frame.add(statement.span, ops.Where(), whole, result, scan.before[name])
         frame.names[name] = bound_value(frame, each.statement.target.span, name, result)
+        note_value(frame, name, frame.names[name])
         if not frame.module.is_library:
             span = each.statement.target.span
             frame.state.body.bindings.append(Binding(span, name, frame.path, result.type))

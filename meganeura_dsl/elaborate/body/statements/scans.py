@@ -30,6 +30,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, NoRound
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
+from meganeura_dsl.elaborate.scope.named_values import note_value
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
@@ -358,6 +359,7 @@ def _close(
     results = frame.build.results_of(first)
     for name, result in zip(carries, results, strict=False):
         frame.names[name] = bound_value(frame, statement.span, name, result)
+        note_value(frame, name, frame.names[name])
     after = dict(zip(states, results[len(carries) :], strict=False))
     frame.state.body.updates.update(after)
     frame.names.update(states_by_name(frame, after))

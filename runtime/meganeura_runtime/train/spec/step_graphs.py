@@ -161,8 +161,9 @@ class ProgramGraphs:
 
     def elaborated(self, sizes: Mapping[str, int], *, training: bool) -> Elaboration:
         """Returns the `train` block with numbers for its sizes; raises `ProblemError`."""
+        shows = training and self.settings.log_every > 0
         return pipeline.elaborate_train(
-            self.program, self.train, sizes=self._all_sizes(sizes), training=training
+            self.program, self.train, sizes=self._all_sizes(sizes), training=training, shows=shows
         )
 
     def evaluation(self, sizes: Mapping[str, int]) -> Graph:

@@ -126,6 +126,7 @@ CASES: dict[str, Array | float] = {
     "tanh(y)": np.tanh(Y),
     "erf(y)": np.vectorize(erf)(Y),
     "stop_gradient(y)": Y,
+    'show(y, "after norm")': Y,
     "y * sqrt(3)": Y * 3**0.5,
     "y * (exp(1.5) + log(3) + abs(-2) + sin(2) + cos(2) + tanh(2) + erf(1))": Y
     * (np.exp(1.5) + np.log(3) + 2 + np.sin(2) + np.cos(2) + np.tanh(2) + erf(1)),

@@ -15,6 +15,7 @@ from meganeura_runtime.export.source.functions.elementwise import (
     detached,
     limited,
     of_elements,
+    unchanged,
 )
 from meganeura_runtime.export.source.functions.indexing import (
     gathered,
@@ -45,6 +46,7 @@ TABLE: dict[str, Callable[[Arguments], Code]] = {
     **dict.fromkeys((each.value for each in DType), converted),
     "where": chosen,
     "stop_gradient": detached,
+    "show": unchanged,
     "argmax": argmax,
     "sort": in_order,
     "argsort": in_order,

@@ -1,0 +1,41 @@
+"""`show`: a value that the program asks to see, as it is."""
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.named_values import note_value
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, describe
+
+MOST_LETTERS = 64
+"""A name stands in a line beside numbers."""
+
+
+def show(call: BuiltinCall) -> ElabValue:
+    """The same value, which runs and trainings show by its name."""
+    value = call.tensor(0)
+    name = _name(call)
+    _refuse_rounds(call, value)
+    note_value(call.frame, name, value, is_shown=True)
+    return value
+
+
+def _name(call: BuiltinCall) -> str:
+    name = call.option(1, "name")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        found = f"`{name}`" if isinstance(name, str) else describe(name)
+        location = call.frame.location(call.span)
+        cure = Help("what it is called where it is shown", 'x |> show("after norm")')
+        raise ProblemError(WrongKind(location, "a name in quotes", found, cure))
+    if len(name) > MOST_LETTERS:
+        wanted = f"a name of at most {MOST_LETTERS} characters"
+        raise ProblemError(WrongKind(call.frame.location(call.span), wanted, f"{len(name)}"))
+    return name
+
+
+def _refuse_rounds(call: BuiltinCall, value: Tensor) -> None:
+    """Refuse a value that differs from round to round of a scan, and is gone behind it."""
+    scans = call.frame.state.scans.values()
+    if any(scan.region.depends(value) for scan in scans):
+        cure = Help("collect it, and show what was collected", "all_h[t] = h")
+        where = "shows no value of a round of a `scan`"
+        raise call.frame.refuse(call.span, "`show`", where, cure)
