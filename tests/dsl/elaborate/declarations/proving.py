@@ -1,4 +1,4 @@
-"""What a check says of a text."""
+"""A check of a text, and the codes that it tells with their lines."""
 
 from textwrap import dedent
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from stat import S_ISDIR
 from time import process_time
@@ -12,23 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.io.data.numpy_files import read_npy
 from meganeura_runtime.io.files import atomic_write
 from meganeura_runtime.io.files.atomic_write import replacing, write_text
-from meganeura_runtime.io.files.file_problems import (
-    DamagedFile,
-    NotFinite,
-    OutOfRange,
-    UnreadableFile,
-)
-from meganeura_runtime.io.tensors.checksums import KEY, MARK
-from meganeura_runtime.io.tensors.file_array import InFile
-from meganeura_runtime.io.tensors.open_file import OpenFile
+from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, read_tensors, write_tensors
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements, transposed
 from meganeura_runtime.io.tensors.stored_tensor import (
@@ -39,17 +27,11 @@ from meganeura_runtime.io.tensors.stored_tensor import (
     read_verified,
     verify,
 )
+from tests.runtime.io.tensors.refusals import refused
 
 
 def stored(values: Array, stored: str) -> StoredTensor:
     return StoredTensor(Path("data.safetensors"), "x", stored, values)
-
-
-def refused(call: Callable[[], object]) -> Problem:
-    with pytest.raises(ProblemError) as caught:
-        call()
-    caught.value.problem.report()
-    return caught.value.problem
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -316,220 +298,6 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
         read_tensors(tmp_path / "no.safetensors")
     with pytest.raises(ProblemError, match="E0530"):
         read_tensors(tmp_path)
-
-
-# --- files that change ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def changing(tmp_path: Path) -> Path:
-    """A file of more than one page."""
-    path = tmp_path / "x.npy"
-    np.save(path, np.arange(12_000, dtype=np.float32).reshape(3000, 4))
-    return path
-
-
-ROWS = [slice(0, 2000), np.array([2500, 3]), slice(None)]
-
-
-@pytest.mark.parametrize("rows", ROWS, ids=["a run", "scattered", "all"])
-@pytest.mark.parametrize("held", [0, 1 << 20], ids=["on disk", "held"])
-def test_rows_of_a_file_are_those_of_the_array(
-    changing: Path, monkeypatch: pytest.MonkeyPatch, rows: slice, held: int
-) -> None:
-    monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", held)
-    tensor, whole = read_npy(changing), np.load(changing)
-    for _ in range(2):
-        np.testing.assert_array_equal(read(tensor, DType.F32, rows), whole[rows], strict=True)
-    np.testing.assert_array_equal(tensor.bits.view(np.float32), whole)
-
-
-@pytest.mark.parametrize("rows", ROWS, ids=["a run", "scattered", "all"])
-def test_a_file_that_is_cut_short_while_it_is_open_is_told(changing: Path, rows: slice) -> None:
-    tensor = read_npy(changing)
-    os.truncate(changing, 8192)
-    problem = refused(lambda: read(tensor, DType.F32, rows))
-    assert isinstance(problem, UnreadableFile)
-    assert problem.reason == "it had 48,128 bytes when it was opened, and has 8,192 now"
-
-
-def test_a_file_that_grows_or_is_written_to_is_told(changing: Path) -> None:
-    tensor = read_npy(changing)
-    with changing.open("ab") as file:
-        file.write(b"more")
-    assert "48,132 now" in str(refused(lambda: tensor.bits).report())
-    tensor = read_npy_again(changing)
-    content = changing.read_bytes()
-    changing.write_bytes(content)
-    os.utime(changing, (0, 0))
-    assert "written to while it was in use" in str(refused(lambda: tensor.bits).report())
-
-
-def test_a_file_that_grows_at_the_time_it_had_is_told(changing: Path) -> None:
-    tensor, before = read_npy(changing), changing.stat()
-    with changing.open("ab") as file:
-        file.write(b"more")
-    os.utime(changing, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert "48,132 now" in str(refused(lambda: tensor.bits).report())
-
-
-@pytest.mark.parametrize("most", [1000, 48_128])
-def test_a_system_may_read_less_than_it_is_asked_for(
-    changing: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    read_some = OpenFile._read
-
-    def less(file: OpenFile, memory: memoryview, offset: int) -> int:
-        return read_some(file, memory[:most], offset)
-
-    monkeypatch.setattr(OpenFile, "_read", less)
-    np.testing.assert_array_equal(read_npy(changing).bits.view(np.float32), np.load(changing))
-
-
-def read_npy_again(path: Path) -> StoredTensor:
-    """The file without what was added to it."""
-    os.truncate(path, 48_128)
-    return read_npy(path)
-
-
-def test_any_run_of_rows_is_that_of_the_array(
-    changing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", 0)
-    whole = np.load(changing)[:9]
-    np.save(changing, whole)
-    content = read_npy(changing).content
-    for start, stop, step in product((None, 0, 3, -2), (None, 0, 8, -1), (None, 1, 2, -3)):
-        rows = slice(start, stop, step)
-        np.testing.assert_array_equal(content[rows].view(np.float32), whole[rows], strict=True)
-    for rows in ([], [4], [4, 5, 2, 3, 4, 8]):
-        numbers = np.array(rows, np.int64)
-        np.testing.assert_array_equal(content[numbers].view(np.float32), whole[numbers])
-
-
-@pytest.mark.parametrize("rows", [slice(3, 9), np.array([4, 3])])
-def test_what_is_read_is_memory_of_its_own(changing: Path, rows: slice | np.ndarray) -> None:
-    """Also of an array that is held, as it is once scattered rows were read."""
-    content = read_npy(changing).content
-    for _ in range(2):
-        found = content[rows]
-        kept = found.copy()
-        found[:] = 0
-        np.testing.assert_array_equal(content[rows], kept)
-        content[np.array([2500, 3])]
-
-
-def test_an_array_is_held_up_to_a_size(changing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for spare, held in ((0, 1), (-1, 0)):
-        content = read_npy(changing).content
-        assert isinstance(content, InFile)
-        monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", 48_000 + spare)
-        content[np.array([2500, 3])]
-        assert len(content._held) == held
-
-
-def test_a_file_that_is_replaced_is_read_as_it_was(changing: Path) -> None:
-    tensor, whole = read_npy(changing), np.load(changing)
-    write_text(changing, "another file")
-    np.testing.assert_array_equal(tensor.bits.view(np.float32), whole)
-
-
-def test_rows_are_read_where_there_is_no_call_for_it(
-    changing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "preadv")
-    np.testing.assert_array_equal(read(read_npy(changing), DType.F32), np.load(changing))
-
-
-def test_a_row_that_is_not_there_is_an_error(
-    changing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", 0)
-    for row in (-1, 3000):
-        with pytest.raises(IndexError):
-            read(read_npy(changing), DType.F32, np.array([0, row]))
-
-
-# --- checksums -----------------------------------------------------------------------------------
-
-
-def damaged(path: Path, at: int) -> DamagedFile:
-    """Returns the error about a file one byte of which is changed."""
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
-    problem = refused(lambda: open_tensors(path))
-    assert isinstance(problem, DamagedFile)
-    return problem
-
-
-LONG = {"long": np.zeros((3 << 20) + 5, np.uint8), "short": np.ones(3, np.float32)}
-
-
-@pytest.mark.parametrize("piece", [0, 1, 2, 3])
-def test_damage_is_named(tmp_path: Path, piece: int) -> None:
-    path = tmp_path / "some.safetensors"
-    write_tensors(path, LONG, {})
-    end = path.stat().st_size
-    assert damaged(path, end - 1 - (piece << 20)).damaged == "`long`"
-    write_tensors(path, LONG, {})
-    assert damaged(path, end - ((3 << 20) + 5) - 1).damaged == "`short`"
-
-
-def test_pieces_that_changed_places_are_damage(tmp_path: Path) -> None:
-    path, piece = tmp_path / "some.safetensors", 1 << 20
-    write_tensors(path, {"long": np.repeat(np.arange(3, dtype=np.uint8), piece)}, {})
-    content = path.read_bytes()
-    start = len(content) - 3 * piece
-    first, second, third = (content[start + n * piece :][:piece] for n in range(3))
-    path.write_bytes(content[:start] + second + first + third)
-    problem = refused(lambda: open_tensors(path))
-    assert isinstance(problem, DamagedFile)
-    assert problem.damaged == "`long`"
-
-
-@pytest.mark.parametrize(
-    "text", [b"meganeura.checksums", b"meganeura-crc32", b'"who":"', b'"test"', b'"short"']
-)
-def test_damage_of_the_header_is_told(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "some.safetensors"
-    write_tensors(
-        path, {"short": np.ones((1, 3), np.float16), "three": np.ones(3)}, {"who": "test"}
-    )
-    problem = damaged(path, path.read_bytes().index(text) + 1)
-    assert problem.damaged == "its header"
-
-
-def test_a_header_of_two_pieces_of_checksums_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "some.safetensors"
-    save_file({}, path, {KEY: MARK})
-    assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
-    save_file({}, path, {"other": f"{MARK} 00000000"})
-    assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
-    for more, is_whole in (({"other": "text"}, True), ({"other": f"{MARK} of another"}, False)):
-        write_tensors(path, {}, more)
-        if is_whole:
-            assert open_tensors(path) == ({}, more)
-        else:
-            assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
-
-
-def test_a_file_that_others_wrote_again_is_whole(tmp_path: Path) -> None:
-    """As long as they have kept what it holds: the order of a header says nothing."""
-    path, again = tmp_path / "some.safetensors", tmp_path / "again.safetensors"
-    write_tensors(path, {"b": np.ones(3, np.float32), "a": np.ones(2, np.int64)}, {"who": "test"})
-    with safe_open(path, "np") as content:
-        metadata = content.metadata()
-    save_file(load_file(path), again, metadata)
-    assert open_tensors(again)[1] == {"who": "test"}
-
-
-def test_the_same_tensors_are_the_same_bytes(tmp_path: Path) -> None:
-    tensors = {"b": np.ones(3, np.float32), "a": np.ones(2, np.int64), "c": np.ones(1, np.float16)}
-    metadata = {"train": "fit", "format": "pt", "step": "3", "more": "yes"}
-    write_tensors(tmp_path / "one", tensors, metadata)
-    write_tensors(tmp_path / "two", dict(sorted(tensors.items())), dict(sorted(metadata.items())))
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 # --- writing -------------------------------------------------------------------------------------
