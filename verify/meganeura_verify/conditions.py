@@ -92,7 +92,7 @@ def names_in(lines: Iterable[Line]) -> set[str]:
 
 
 def is_same(first: Line, second: Line) -> bool:
-    """Returns True if two lines say the same, sizes being 0 as their negatives are."""
+    """Returns True if two lines state one condition; a size is 0 if its negative is."""
     if first[0] == second[0] and first[0] in ("==", "!="):
         return first[1] in (second[1], negative(second[1]))
     return first == second

@@ -100,9 +100,9 @@ def _holds(frame: Frame, needed: Condition) -> bool:
 
 
 def check_chosen(frame: Frame, span: Span, value: Tensor) -> None:
-    """Note what is wrong of the labels that choose what is summed: sum(where(a == iota, x, 0)).
+    """Note problems of labels that select the terms of a sum: sum(where(a == iota, x, 0)).
 
-    Of labels that depend on nothing that is fed or learned, such a sum takes a diagonal.
+    A sum by labels that depend on no input or parameter takes a diagonal, and is not checked.
     """
     if not isinstance(value.op, ops.Where) or not is_zero(value.operands[2]):
         return

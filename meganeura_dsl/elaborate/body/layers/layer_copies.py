@@ -63,7 +63,7 @@ def pairs(
 
 
 def _below(path: str, known: Mapping[str, ParameterInfo]) -> dict[str, str]:
-    """The names of what a layer has, caches left out, by what follows its path."""
+    """Returns the full names of a layer's tensors, without caches, by their names inside of it."""
     start = f"{path}." if path else ""
     return {
         name.removeprefix(start): name

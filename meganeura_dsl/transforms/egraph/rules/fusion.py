@@ -73,7 +73,7 @@ def _spread(of: str) -> str:
 
 
 def _in_groups(rank: int) -> str:
-    """[n, groups, c / groups, ...] of shape g is s, [n, c, ...]; channels are axes 1 and 2."""
+    """A pattern: g is [n, groups, c / groups, ...] for s = [n, c, ...]; axes 1, 2 are channels."""
     rest = " ".join(f"(= (vec-get s {axis}) (vec-get g {axis + 1}))" for axis in range(2, rank))
     return (
         f"(= tg (T d g)) (= (vec-length s) {rank}) (= (vec-length g) {rank + 1})"
