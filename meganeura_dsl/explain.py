@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.problems import (
     scan_problems,
     shape_problems,
     training_problems,
+    value_problems,
 )
 from meganeura_dsl.plugins import plugin_problems
 from meganeura_dsl.settings import settings_problems
@@ -45,6 +46,7 @@ PROBLEMS = problems_in(
     result_problems,
     scan_problems,
     training_problems,
+    value_problems,
     target_problems,
     plugin_problems,
     settings_problems,
