@@ -41,8 +41,29 @@ def settings_reports(program: Program) -> tuple[Report, ...]:
             reports.extend(problem.report() for problem in wrong)
         else:
             reports.extend(_path_reports(program, train, settings, raw))
+            reports.extend(_metric_reports(program, train, settings, raw))
             reports.extend(_data_reports(program, train, settings, raw))
     return tuple(reports)
+
+
+def _metric_reports(
+    program: Program, train: str, settings: "RunSettings", written: "RawSettings"
+) -> Iterator[Report]:
+    """Problems of settings that name a metric of the program.
+
+    The loss is always measured.
+    """
+    from meganeura_dsl.elaborate.declarations.train_statements import LOSS
+    from meganeura_dsl.ir.outputs import Objective
+    from meganeura_dsl.settings.named_metrics import metric_problems, named_metrics
+
+    if {*named_metrics(settings)} == {LOSS}:
+        return
+    with suppress(ProblemError, ProblemsError):  # of the program, and told of it
+        graph = pipeline.elaborate_train(program, train, sizes={}, training=True).graph
+        measured = tuple(name for name in graph.outputs if not isinstance(name, Objective))
+        for problem in metric_problems(settings, written, measured):
+            yield problem.report()
 
 
 def _data_reports(

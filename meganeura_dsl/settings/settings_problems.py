@@ -345,5 +345,35 @@ class NothingToFollow(SettingProblem, code="E0545"):
         return self.words(
             f"`{self.word}` follows the metric `{self.metric}`, which is not measured",
             remarks=(Remark("there are", ", ".join(self.known)),),
-            advice=_did_you_mean(self.span, self.metric, self.known, ()),
+            advice=_metric_meant(self.metric, self.known),
         )
+
+
+class NoSuchMetric(SettingProblem, code="E0549"):
+    """The best weights are to be chosen by a metric that the `train` block does not have."""
+
+    name: str
+    metrics: tuple[str, ...]
+
+    def report(self) -> Report:
+        """Say what there is."""
+        return self.words(
+            f"`best` names `{self.name}`, which no evaluation measures",
+            remarks=(Remark("there are", ", ".join(self.metrics)),),
+            advice=_metric_meant(self.name, self.metrics),
+        )
+
+
+def _metric_meant(name: str, known: Sequence[str]) -> Help:
+    """The metric that is meant by a name of none, or how one is measured."""
+    plain = re.sub(r"^(val|valid|validation|test|eval)[_/]", "", name)
+    near = get_close_matches(plain, known, n=1)
+    begun = [each for each in known if each.startswith(plain)]
+    if plain != name and plain in known:
+        return Help(f"all metrics are of held-out examples: it is `{plain}` here")
+    if near or len(begun) == 1:
+        return Help(f"did you mean `{(near or begun)[0]}`?")
+    return Help(
+        "name one of these, or measure it by a line of the `train` block",
+        f"metric {plain if plain.isidentifier() else 'name'} = ...",
+    )

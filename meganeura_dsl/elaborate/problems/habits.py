@@ -387,16 +387,46 @@ def table_of_configuration(span: Span, sizes: Sequence[str], unused: str = "") -
     return Help(text, f"param {found[1]}: [{most}{found[3]}]{found[4]}")
 
 
+def indexed(label: str, index: str) -> str:
+    """A label whose first part has the index of a loop: `layers[i].conv`."""
+    first, dot, rest = label.partition(".")
+    return f"{first}[{index}]{dot}{rest}"
+
+
+def labels_in_loop(span: Span) -> tuple[str, ...]:
+    """The labels without an index of all layers in the innermost `for` that a line stands in."""
+    lines = span.source.text.split("\n")
+    header = _header_around(span)
+    if header is None:
+        return ()
+    depth = len(lines[header]) - len(lines[header].lstrip())
+    body = list[str]()
+    for line in lines[header + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+            break
+        body.append(line.partition("#")[0])
+    found = re.findall(r"\|>\s*([A-Za-z_]\w*(?:\.\w+)*)\s*:", "\n".join(body))
+    return tuple(dict.fromkeys(found))
+
+
 def loop_around(span: Span) -> str:
     """The index of the innermost `for` that a line stands in; empty if there is none."""
+    header = _header_around(span)
+    if header is None:
+        return ""
+    return span.source.text.split("\n")[header].split()[1]
+
+
+def _header_around(span: Span) -> int | None:
+    """The line of the innermost `for` that a line stands in, counted from 0."""
     lines = span.source.text.split("\n")[: span.line]
     depth = len(lines[-1]) - len(lines[-1].lstrip())
-    for line in reversed(lines[:-1]):
+    for at in range(len(lines) - 2, -1, -1):
+        line = lines[at]
         indent = len(line) - len(line.lstrip())
         if not line.strip() or indent >= depth:
             continue
-        found = re.match(r"\s*for (\w+) in\b", line)
-        if found:
-            return found[1]
+        if re.match(r"\s*for \w+ in\b", line):
+            return at
         depth = indent
-    return ""
+    return None

@@ -257,11 +257,15 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
             return Help("the rounds of a `scan` share one set of weights", scanned(self.loop))
         written, index = self.location.span.text, habits.loop_around(self.location.span)
         label, _, rest = written.partition(":")
-        if index and rest and label.isidentifier():
+        if index and rest and all(map(str.isidentifier, label.split("."))):
             named = index.lstrip("_") or "i"
             called = "" if named == index else f", `for {named} in ...`"
+            labels = habits.labels_in_loop(self.location.span)
             text = f"give the label the index of the loop{called}"
-            return Help(text, f"{label}[{named}]:{rest}")
+            if len(labels) > 1:
+                listed = ", ".join(f"`{habits.indexed(each, named)}`" for each in labels)
+                text = f"give each label in the loop its index{called}:\n{listed}"
+            return Help(text, f"{habits.indexed(label, named)}:{rest}")
         return Help(
             "label the block around it where that is applied, `|> name: ...`;\n"
             "in a loop, give the label an index, `layers[i]: ...`"

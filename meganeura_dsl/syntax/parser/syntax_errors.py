@@ -23,6 +23,7 @@ from meganeura_dsl.syntax.problems import (
     text_problems,
     token_problems,
 )
+from meganeura_dsl.syntax.problems.tuples import tuple_cure
 
 Rule = Callable[[Failure], Problem | None]
 
@@ -348,18 +349,11 @@ def _tuple(failure: Failure) -> Problem | None:
     if failure.token.kind != "COMMA" or at is None or failure.line[at].kind != "LPAR":
         return None
     before = failure.line[at - 1] if at else failure.line[at]
-    if before.kind not in ("LPAR", "COMMA", "EQUAL"):
+    if before.kind not in ("LPAR", "COMMA", "EQUAL") and before.text not in ("return", "in"):
         return None
-    inside, *_ = re.split(r"[()\[\]\n]", failure.source.text[failure.line[at].end :], maxsplit=1)
-    items = ", ".join(each.strip() for each in inside.split(",") if each.strip())
-    advice = f"there are no tuples: a list is `[{items}]`"
-    if before.kind == "EQUAL" and at >= 2 and failure.line[at - 2].text == "betas":
-        first, _, second = items.partition(", ")
-        advice = f"they are two arguments: `beta1={first}, beta2={second}`"
-    if before.kind == "LPAR" and at >= 2 and failure.line[at - 2].kind == "NAME":
-        advice = f"there are no tuples: write `{failure.line[at - 2].text}({items})`"
+    cure = tuple_cure(failure.source.text, failure.line[at].start)
     return token_problems.UnexpectedToken(
-        failure.span(failure.token), ("an operator", "`)`"), advice
+        failure.span(failure.token), ("an operator", "`)`"), cure.text, cure.code or ""
     )
 
 

@@ -11,34 +11,50 @@ _AXES = ("n", "c", "d", "e", "f", "g")
 _NEW_AXES = ("h", "w", "u", "v", "r", "t")
 """Names of axes in advice."""
 _TEXT = "a new axis is written with its size"
-_NEW = r"\[[:, \w]*\bNone\b[:, \w]*\]"
-_SUBSCRIPT = re.compile(rf"(?<![\w.])[A-Za-z_]\w*{_NEW}")
+_NEW = r"\[(?:[:, \w]|\.\.\.)*\bNone\b[:, \w]*\]"
+_SUBSCRIPT = re.compile(rf"{_NEW}")
 _LEFT = re.compile(rf"(?<![\w.@])([A-Za-z_]\w*(?:{_NEW})?) *([-+*/]) *$")
 _RIGHT = re.compile(rf" *([-+*/]) *([A-Za-z_]\w*(?:{_NEW})?)(?! *@)(?![\w.(\[])")
+_OPENING = {")": "(", "]": "["}
 
 
 def new_axis(span: Span) -> Help | None:
     """Returns the cure for the subscript `x[:, None]`; None if the span is in none.
 
     The sizes are those of what an operator beside it joins it with, if that is a name or another
-    such subscript, which is then written as well.
+    such subscript, which is then written as well. Of a line `y = x[:, None]` it is the operator
+    beside `y` further down.
     """
     text = span.source.text
     start = text.rfind("\n", 0, span.start) + 1
-    line = text[start:].partition("\n")[0]
+    line, _, after = text[start:].partition("\n")
     block = re.split(r"^(?=\S)", text[:start], flags=re.MULTILINE)[-1]
     for found in _SUBSCRIPT.finditer(line):
-        mine = _operand(found[0], block)
-        if mine is None or not found.start() <= span.start - start < found.end():
+        begin = _base(line, found.start())
+        if not begin <= span.start - start < found.end():
             continue
-        left, right = _LEFT.search(line[: found.start()]), _RIGHT.match(line[found.end() :])
+        around = block if line[:1].isspace() else line[:begin]
+        general = Help(f"{_TEXT}: `insert_axis({line[begin : found.start()]}, axis, size)`")
+        mine = _operand(line[begin : found.end()], around)
+        if mine is None:
+            return general
+        left, right = _LEFT.search(line[:begin]), _RIGHT.match(line[found.end() :])
         if left and re.search(r"@ *$", line[: left.start()]):
             left = None
         beside = left[1] if left else right[2] if right else ""
-        other = _operand(beside, block)
+        is_whole = re.fullmatch(r"\s*(\w+) *= *", line[:begin]) and not line[found.end() :].strip()
+        if is_whole:
+            beside = _joined_with(line.partition("=")[0].strip(), re.split(r"\n(?=\S)", after)[0])
+        other = _operand(beside, around)
         inserted = None if other is None else mine.inserted(other)
         if other is None or inserted is None:
-            return Help(f"{_TEXT}: {mine.expanded()}")
+            is_alone = not re.search(r"[-+*/@] *$", line[:begin])
+            is_alone = is_alone and not re.match(r" *[-+*/@]", line[found.end() :]) and not beside
+            alone = mine.inserted(None) if is_alone else None
+            if alone is not None:
+                return Help(f"{_TEXT}: 1, or that of the axis that it is to meet", alone)
+            expanded = mine.expanded()
+            return general if expanded is None else Help(f"{_TEXT}: {expanded}")
         if "None" in other.entries:
             theirs = other.inserted(mine)
             if theirs is not None and left:
@@ -49,14 +65,35 @@ def new_axis(span: Span) -> Help | None:
     return None
 
 
+def _base(line: str, bracket: int) -> int:
+    """The column at which the expression begins that a bracket is a subscript of."""
+    at, open_ = bracket, list[str]()
+    while at and (open_ or re.match(r"[\w.)\]]", line[at - 1])):
+        at -= 1
+        if line[at] in _OPENING:
+            open_.append(_OPENING[line[at]])
+        elif open_ and line[at] == open_[-1]:
+            open_.pop()
+    return at
+
+
+def _joined_with(name: str, rest: str) -> str:
+    """The name that an operator joins a name with in the lines below; empty if none does."""
+    for found in re.finditer(rf"(?<![\w.]){name}\b(?! *[(\[.=:])", rest):
+        left, right = _LEFT.search(rest[: found.start()]), _RIGHT.match(rest[found.end() :])
+        if left or right:
+            return left[1] if left else right[2] if right else ""
+    return ""
+
+
 @dataclass(frozen=True)
 class _Operand:
-    """A name with the entries of its subscript, if it has one."""
+    """A value with the entries of its subscript, if it has one."""
 
     name: str
     entries: tuple[str, ...]
     axes: tuple[str, ...] | None
-    """The axes of the name, if the text of the block says them."""
+    """The axes of the value, if the text of the block says them."""
 
     @property
     def rank(self) -> int:
@@ -75,26 +112,34 @@ class _Operand:
             return None
         if self.entries[at : at + 1] == ("None",):
             return "1"
+        if self.entries[:1] == ("...",):
+            return f"size({self.name}, {place + self.entries.count('None')})"
         axis = at - self.entries[:at].count("None")
         axes = self.axes or ()
         named = axes[axis] if axis < len(axes) and re.fullmatch(r"\w+", axes[axis]) else ""
         return named or f"size({self.name}, {axis})"
 
-    def inserted(self, other: "_Operand") -> str | None:
-        """The name with its new axes, in the sizes of another operand; None if it lacks one."""
-        if other.axes is None and not other.entries:
+    def inserted(self, other: "_Operand | None") -> str | None:
+        """The value with its new axes, in the sizes of another operand; None if it lacks one.
+
+        Without another operand they are of size 1.
+        """
+        if other is not None and other.axes is None and not other.entries:
             other = _Operand(other.name, (":",) * self.rank, None)
+        is_last = self.entries[0] == "..."
         code = self.name
         for at, entry in enumerate(self.entries):
-            size = other.size(at - self.rank)
+            size = "1" if other is None else other.size(at - self.rank)
             if entry == "None" and size is None:
                 return None
             if entry == "None":
-                code = f"insert_axis({code}, {at}, {size})"
+                code = f"insert_axis({code}, {-1 if is_last else at}, {size})"
         return code
 
-    def expanded(self) -> str:
+    def expanded(self) -> str | None:
         """The pattern by which the new axes come, under names that stand for their sizes."""
+        if "..." in self.entries:
+            return None
         new = iter(_NEW_AXES)
         axes = [next(new) if each == "None" else _AXES[at] for at, each in enumerate(self.entries)]
         kept = [name for name, each in zip(axes, self.entries, strict=True) if each == ":"]
@@ -103,12 +148,29 @@ class _Operand:
 
 def _operand(written: str, block: str) -> _Operand | None:
     """The operand of a text; None for what is no tensor, and for parts of one."""
-    name, bracket, inside = written.partition("[")
-    entries = [each.strip() for each in inside.rstrip("]").split(",")] if bracket else []
-    axes = axes_of(name, block) if name else None
-    is_bound = re.search(rf"^\s+{name} *=", block, re.MULTILINE) is not None
-    if not name or not set(entries) <= {":", "None"} or len(entries) > len(_AXES):
+    found = re.fullmatch(rf"(.*?)({_NEW})?", written)
+    if found is None or not found[1]:
         return None
-    if axes is None and not entries and not is_bound:
+    name, inside = found[1], (found[2] or "[]")[1:-1]
+    entries = [each.strip() for each in inside.split(",") if each.strip()]
+    is_name = name.isidentifier()
+    if name.startswith("(") and _base(name, len(name)) == 0 and _closes(name):
+        name = name[1:-1]
+    axes = axes_of(name, block)
+    is_bound = is_name and re.search(rf"^\s+{name} *=", block, re.MULTILINE) is not None
+    is_last = entries[:1] == ["..."] and set(entries[1:]) == {"None"}
+    if not (is_last or set(entries) <= {":", "None"}) or len(entries) > len(_AXES):
         return None
-    return _Operand(name, tuple(entries), None if axes is None else tuple(axes))
+    if axes is None and (set(entries) == {"None"} or not (entries or is_bound)):
+        return None
+    return _Operand(name, tuple(entries), None if axes is None or is_last else tuple(axes))
+
+
+def _closes(text: str) -> bool:
+    """True if the bracket that a text begins with is closed by its last character."""
+    depth = 0
+    for at, each in enumerate(text):
+        depth += (each == "(") - (each == ")")
+        if not depth:
+            return at == len(text) - 1
+    return False

@@ -23,6 +23,8 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
     expected: tuple[str, ...]
     advice: str = ""
     """The text to write in its place, if the intention is recognised."""
+    written: str = ""
+    """The code of the advice, if it is a line of its own."""
 
     def report(self) -> Report:
         found = self.span.text
@@ -31,7 +33,7 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
 
     def _cure(self) -> Help | None:
         if self.advice:
-            return Help(self.advice)
+            return Help(self.advice, self.written or None)
         if "a type" in self.expected:
             text = "a type is a shape, after an element type unless that is f32"
             return Help(text, "[n, d]   i32[n]")

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -153,21 +152,6 @@ class NoLength(Problem, code="E0548", topic="training"):
             f"the schedule `{self.schedule}` depends on {self.needs.replace('_', ' ')}, "
             f"which a trainer does not know",
             cure=said,
-        )
-
-
-class NoSuchMetric(Problem, code="E0549", topic="training"):
-    """The best weights are to be chosen by a metric that the `train` block does not have."""
-
-    name: str
-    metrics: tuple[str, ...]
-
-    def report(self) -> Report:
-        near = get_close_matches(self.name, self.metrics, n=1)
-        return self.message(
-            f"`best` names `{self.name}`, which no evaluation measures",
-            Remark("there are", ", ".join(self.metrics)),
-            cure=Help(f"did you mean `{near[0]}`?") if near else None,
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.named_metrics import followed_problems, metric_problems
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
@@ -33,11 +34,10 @@ from meganeura_runtime.train.spec.text_sample import TextSample
 from meganeura_runtime.train.spec.train_spec import (
     Start,
     TrainSpec,
-    require_followed,
     require_shares,
     train_spec_of,
 )
-from meganeura_runtime.train.training_problems import NoSuchMetric, NothingToStopBy, NoUpdate
+from meganeura_runtime.train.training_problems import NothingToStopBy, NoUpdate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -185,9 +185,8 @@ def prepare_with(
     require_shares(input_spec.counter, input_spec.batch, settings)
     written = request.written
     bounds = signature.bounds(settings.sizes)
-    measured = signature.measured
-    if settings.best_metric.name not in measured:
-        raise ProblemError(NoSuchMetric(settings.best_metric.name, measured))
+    for problem in metric_problems(settings, written, signature.measured):
+        raise ProblemError(problem)
     dataset = dataset_of(written, settings, input_spec, request.folder, request.data, run)
     dataset = bounded(dataset, bounds, span_of("data", written))
     checked = {name: bound for name, bound in bounds.items() if name in input_spec.inputs}
@@ -209,4 +208,5 @@ def _require_measured(written: RawSettings, spec: TrainSpec, dataset: Dataset) -
         return
     measured = dict[str, Value]() if dataset.test is None else spec.graphs.evaluation({}).outputs
     known = tuple(name for name, value in measured.items() if value.type.rank == 0)
-    require_followed(written, spec.settings, known)
+    for problem in followed_problems(spec.settings, written, known):
+        raise ProblemError(problem)

@@ -12,7 +12,6 @@ import numpy as np
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
@@ -21,11 +20,9 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_dsl.settings.parameter_groups import SCHEDULE
+from meganeura_dsl.settings.named_metrics import metric_problems
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.settings.setting_values import RawSettings, whole
-from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_dsl.transforms.joined_loss import Joins
 from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength
 from meganeura_dsl.transforms.optimizers.update import average_of
@@ -49,7 +46,7 @@ from meganeura_runtime.train.spec.step_graphs import (
     TrainSignature,
     require_trainable,
 )
-from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength, NoSuchMetric
+from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -256,19 +253,9 @@ def require_measured(
     program: Program, train: str, settings: RunSettings, signature: TrainSignature
 ) -> None:
     """Raise `ProblemError` unless the metrics of `best` and of the schedules are measured."""
-    best = settings.best_metric.name
-    if best not in signature.measured:
-        raise ProblemError(NoSuchMetric(best, signature.measured))
-    require_followed(pipeline.train_settings(program, train), settings, signature.measured)
-
-
-def require_followed(written: RawSettings, settings: RunSettings, known: tuple[str, ...]) -> None:
-    """Raise `ProblemError` unless the metrics that schedules follow are known."""
-    keys = (setting_key(SCHEDULE, glob) for glob in (None, *settings.schedules))
-    for key, schedule in zip(keys, settings.all_schedules, strict=True):
-        if schedule.follows is not None and schedule.follows not in known:
-            span = written[key].span if key in written else whole(key)
-            raise ProblemError(NothingToFollow(span, schedule.word, schedule.follows, known))
+    written = pipeline.train_settings(program, train)
+    for problem in metric_problems(settings, written, signature.measured):
+        raise ProblemError(problem)
 
 
 def settings_of(

@@ -751,3 +751,23 @@ block Last(d)(x: [n, s, d]) -> [n, s, d]:
 """
     (first,) = errors(text)
     assert (first.code, first.help and first.help.code) == ("E0207", None)
+
+
+LABELS = """\
+block Deep(depth, d)(x: [n, d]) -> [n, d]:
+  for i in 0..depth:
+    y = x |> body.norm: layer_norm |> body.fc: linear(d) |> relu
+    x = x + (y |> out: linear(d))
+  return x |> last: linear(d)
+"""
+
+
+def test_all_labels_of_a_loop_are_told_to_have_its_index() -> None:
+    (report,) = errors(LABELS)
+    assert report.code == "E0205"
+    assert report.help is not None
+    assert report.help.text == (
+        "give each label in the loop its index:\n`body[i].norm`, `body[i].fc`, `out[i]`"
+    )
+    assert report.help.code == "body[i].norm: layer_norm"
+    assert not errors(LABELS.replace("body.", "body[i].").replace("out:", "out[i]:"))

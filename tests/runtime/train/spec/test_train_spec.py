@@ -16,7 +16,7 @@ from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_dsl.settings.settings_problems import NothingToFollow
+from meganeura_dsl.settings.settings_problems import NoSuchMetric, NothingToFollow
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.backends.backend import Hosts, OpenDevice, Spread
@@ -39,7 +39,7 @@ from meganeura_runtime.train.spec.train_spec import (
     require_shares,
     settings_of,
 )
-from meganeura_runtime.train.training_problems import IndivisibleBatch, NoSuchMetric
+from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 PROGRAM = """\
 train fit(x: [batch, 6], pairs: [2 * batch, 3], table: whole [v, 6], y: [batch, 3]):
@@ -180,7 +180,9 @@ def test_a_schedule_follows_what_an_evaluation_measures(tmp_path: Path, path: st
 def test_the_best_is_chosen_by_what_an_evaluation_measures(program: pipeline.Program) -> None:
     with pytest.raises(ProblemError) as caught:
         spec(program, "best=highest size")
-    assert caught.value.problem == NoSuchMetric("size", ("loss",))
+    problem = caught.value.problem
+    assert isinstance(problem, NoSuchMetric)
+    assert (problem.name, problem.metrics) == ("size", ("loss",))
     assert spec(program, "best=lowest loss").settings.best_metric.name == "loss"
 
 

@@ -1,0 +1,105 @@
+"""Tuples, which this language has not: the axes, sizes or tensors in brackets of their own."""
+
+import re
+from collections.abc import Sequence
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.syntax.problems.foreign_calls import ForeignCall, bracketed, split_top
+
+_REDUCTIONS = ("mean", "sum", "max", "min")
+_SHAPED = ("zeros", "ones", "full", "random_normal", "random_uniform", "param")
+_TRANSLATED = (
+    "amax", "amin", *_REDUCTIONS, "cat", "concat", "concatenate", "hstack", "vstack", "stack",
+    "transpose", "swapaxes", "permute", "moveaxis", "movedim", "view", "reshape", "flatten",
+)  # fmt: skip
+"""Functions whose form is known, whatever they are given."""
+_KEPT = re.compile(r"^keepdims?\s*=")
+_TEXT = "there are no tuples: write"
+
+
+def tuple_cure(text: str, opening: int) -> Help:
+    """Returns what a tuple is written as here; its bracket is at `opening`."""
+    inside = bracketed(text, opening)
+    items = list(inside[0]) if inside else split_top(re.split(r"[)\]\n]", text[opening + 1 :])[0])
+    items = [each for each in items if each]
+    listed = f"[{', '.join(items)}]"
+    start = text.rfind("\n", 0, opening) + 1
+    before = text[start:opening]
+    if re.fullmatch(r"\s*return\s*", before):
+        return Help("several results are written without brackets", f"return {', '.join(items)}")
+    if loop := re.fullmatch(r"\s*for (\w+) in\s*", before):
+        return Help(
+            f"a loop runs over a range: count the rounds, and write `values[{loop[1]}]` in them",
+            f"values = {listed}\nfor {loop[1]} in 0..len(values):",
+        )
+    names = re.split(r"\s*,\s*", before.strip().removesuffix("=").strip())
+    if (
+        before.rstrip().endswith("=")
+        and len(names) == len(items)
+        and all(map(str.isidentifier, names))
+    ):
+        lines = (f"{name} = {item}" for name, item in zip(names, items, strict=True))
+        return Help("there are no tuples: write a line for each", "\n".join(lines))
+    called = _enclosing(text, start, opening)
+    if called is None:
+        return Help(f"there are no tuples: a list is `{listed}`")
+    name, bracket = called
+    whole = bracketed(text, bracket)
+    named = re.search(r"(\w+)\s*=\s*$", before)
+    if named and named[1] == "betas" and len(items) == 2:
+        return Help(f"they are two arguments: `beta1={items[0]}, beta2={items[1]}`")
+    if whole is None:
+        return Help(f"there are no tuples: a list is `{listed}`")
+    is_piped = re.search(r"\|>\s*(?:[\w.\[\]{}]+:\s*)?\w+$", text[start:bracket]) is not None
+    found = _of_call(name, whole[0], items, text[:start], is_piped=is_piped)
+    return found or Help(f"there are no tuples: a list is `{listed}`")
+
+
+def _of_call(
+    name: str, arguments: Sequence[str], items: Sequence[str], before: str, *, is_piped: bool
+) -> Help | None:
+    """The call with what is in a tuple as it is given here; None for a call that is not known."""
+    block = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
+    if name in _REDUCTIONS and is_piped:
+        rest = [each for each in arguments if not _is_tuple(each) and not _KEPT.match(each)]
+        return Help(_TEXT, f"{name}({', '.join([*rest, *items])})")
+    if name in _SHAPED:
+        given = [f"[{', '.join(items)}]" if _is_tuple(each) else each for each in arguments]
+        return Help(_TEXT, f"{name}({', '.join(given)})")
+    if not is_piped and name in _TRANSLATED:
+        known = ForeignCall("", name, tuple(arguments), before=block).of_axes()
+        if known is not None and known.code is not None:
+            return Help(_TEXT if known.text == "write" else known.text, known.code)
+    if name in _REDUCTIONS:
+        rest = [each for each in arguments if not _is_tuple(each) and not _KEPT.match(each)]
+        return Help(_TEXT, f"{name}({', '.join([*rest, *items])})")
+    given = [_single(each) if _is_tuple(each) else each for each in arguments]
+    if all(each is not None for each in given):
+        return Help("it is one number for all axes", f"{name}({', '.join(map(str, given))})")
+    return None
+
+
+def _single(argument: str) -> str | None:
+    """An argument with the one number that its tuple repeats; None if the numbers differ."""
+    name, opening, inside = argument.partition("(")
+    items = {each for each in split_top(inside.removesuffix(")")) if each}
+    return f"{name}{items.pop()}" if opening and len(items) == 1 else None
+
+
+def _is_tuple(argument: str) -> bool:
+    """True if an argument is a tuple, under the name of an axis, a size or none."""
+    value = re.sub(r"^\w+\s*=\s*", "", argument)
+    inside = bracketed(value, 0) if value[:1] == "(" else None
+    return inside is not None and inside[1] == len(value) and len(inside[0]) > 1
+
+
+def _enclosing(text: str, start: int, at: int) -> tuple[str, int] | None:
+    """The name of the call around a place of a line, and where its bracket opens."""
+    depth = 0
+    while at > start:
+        at -= 1
+        depth += (text[at] in ")]") - (text[at] in "([")
+        if depth < 0:
+            called = re.search(r"[A-Za-z_]\w*$", text[start:at])
+            return (called[0], at) if called and text[at] == "(" else None
+    return None
