@@ -52,6 +52,8 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "sam": {},
     "maml:regressor": {},
     "maml:adapted": {},
+    "gp": {},
+    "s4d": {},
     "vae:encoder": {},
     "vae:decoder": {},
     "vae:drawn": {},

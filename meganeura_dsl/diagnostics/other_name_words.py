@@ -6,7 +6,10 @@ _DATA_SIZES = (
     "how many there are depends on the numbers, and no size may: keep all, and choose by"
     " `where(mask, x, 0)`"
 )
-_NO_ALGEBRA = "there is no linear algebra beyond products: compute it outside, and give it as input"
+_NO_ALGEBRA = (
+    "there is no such decomposition: compute it outside, and give it as input; `linalg` has"
+    " `cholesky`, `inverse`, `solve` and `log_abs_det`"
+)
 GRADIENT = (
     "`grad(scalar, x)` is the gradient of a scalar by a name that it was computed from, and may be"
     " differentiated again; `minimize` gives those by the weights to the optimizer"
@@ -63,12 +66,15 @@ WORDS: Mapping[str, str] = {
     _DATA_SIZES: "nonzero argwhere unique masked_select boolean_mask compress",
     "how many boxes are left depends on the numbers, and no size may: return all boxes and scores,"
     " and choose among them in Python": "nms batched_nms",
-    _NO_ALGEBRA: (
-        "inverse inv pinv solve lstsq det slogdet logdet qr svd svdvals cholesky eig eigh eigvals"
-        " eigvalsh lu matrix_exp matrix_rank triangular_solve"
+    _NO_ALGEBRA: "pinv lstsq qr svd svdvals eig eigh eigvals eigvalsh lu matrix_exp matrix_rank",
+    "`cholesky(a)`, `inverse(a)`, `solve(a, b)`, `solve_lower(a, b)` and `log_abs_det(a)` are in"
+    " `linalg`: `from linalg import solve`": (
+        "inverse inv solve det slogdet logdet cholesky cholesky_solve triangular_solve"
     ),
-    "there are no complex numbers: a Fourier transform is a product with `cos` and `sin` of"
-    " `iota(s)`": "fft ifft rfft irfft fft2 ifft2 fftn rfft2 irfft2 stft istft complex",
+    "`fft`, `ifft`, `rfft`, `irfft` and `long_conv` are in `spectra`, `from spectra import rfft`;"
+    " a complex tensor is two, its real and its imaginary parts": (
+        "fft ifft rfft irfft fft2 ifft2 fftn rfft2 irfft2 stft istft complex"
+    ),
     _NAN: "isnan isinf isfinite nan_to_num nansum nanmean isreal",
     _NO_INVERSE: "atan2 arctan2 atan arctan asin arcsin acos arccos",
     "there is no inverse of the error function": "erfinv",

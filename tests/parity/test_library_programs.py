@@ -38,6 +38,7 @@ from tests.parity.references.small import (
     Solution,
     WassersteinCritic,
 )
+from tests.parity.references.spectral import Process
 
 pytestmark = pytest.mark.parity
 
@@ -260,6 +261,14 @@ def adapted(module: nn.Module, data: Tensors, drawn: Draws) -> Losses:
     yield "loss", torch.stack(errors).mean(), ""
 
 
+def likely(module: nn.Module, data: Tensors, drawn: Draws) -> Losses:
+    """Section 3.2 of Patacchiola et al. 2020: the marginal likelihood of the tasks of a batch."""
+    x, query = (10 * each - 5 for each in drawn)
+    height, shift = (data[name][:, None] for name in ("height", "shift"))
+    likelihood, _mean, _variance = module(x, height * torch.sin(x[..., 0] - shift), query)
+    yield "loss", -likelihood.mean() / 10, ""
+
+
 def solved(module: nn.Module, _: Tensors, drawn: Draws) -> Losses:
     """Section 3.1 of Raissi et al. 2019."""
     x, t = (2 * drawn[0] - 1).requires_grad_(), drawn[1].requires_grad_()
@@ -331,6 +340,17 @@ TRAININGS = [
         3,
         lambda: Regressor(40),
         adapted,
+        """\
+        block Draws()() -> [3, 10, 1], [3, 10, 1]:
+          return random_uniform([3, 10, 1]), random_uniform([3, 10, 1])
+        model net = Draws()
+        """,
+    ),
+    Training(
+        "gp",
+        3,
+        lambda: Process(40),
+        likely,
         """\
         block Draws()() -> [3, 10, 1], [3, 10, 1]:
           return random_uniform([3, 10, 1]), random_uniform([3, 10, 1])

@@ -21,6 +21,7 @@ from tests.parity.references.small import (
     WhisperFrames,
     WhisperWords,
 )
+from tests.parity.references.spectral import S4D
 
 pytestmark = pytest.mark.parity
 
@@ -193,6 +194,19 @@ CASES = [
           minimize mse(x |> net, target)
         """,
         lambda: Regressor(5),
+        {"n": 4},
+    ),
+    Case(
+        "s4d",
+        """\
+        from s4d import Net
+        block Waves()(x: [n, 2, 9]) -> [n, 5]:
+          return x |> .: Net(width=4, depth=2, states=3, classes=5, rows=2)
+        model net = Waves()
+        train fit(x: [n, 2, 9], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: S4D(2, 4, 2, 3, 5),
         {"n": 4},
     ),
     Case(

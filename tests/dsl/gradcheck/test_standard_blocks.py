@@ -29,7 +29,9 @@ WITHOUT_FLOATS = [
 
 CONSTANT = [("loss", "confusion_matrix"), ("unet", "normal_noise")]
 """Blocks that count, or draw: their gradient is 0."""
-UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT}
+TABLES = [("linalg", "eye"), ("spectra", "turns")]
+"""Blocks without inputs and weights."""
+UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT, *TABLES}
 
 LAYERS = [
     (file, block)
@@ -109,6 +111,13 @@ def test_layers_on_kinks(file: str, block: str) -> None:
 def test_what_gives_no_floats_has_no_gradient(file: str, block: str) -> None:
     verdict = check_gradients(subject(file, block), SearchBudget(examples=1))
     assert verdict == Skipped(block, "none of its results is a float", is_constant=True)
+
+
+@pytest.mark.parametrize(("file", "block"), TABLES)
+def test_a_table_has_no_gradient(file: str, block: str) -> None:
+    verdict = check_gradients(subject(file, block), SearchBudget(examples=1))
+    assert isinstance(verdict, Skipped)
+    assert verdict.reason == "it reads no float that could be moved"
 
 
 @pytest.mark.parametrize(("file", "block"), CONSTANT)
