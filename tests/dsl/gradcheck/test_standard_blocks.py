@@ -29,7 +29,7 @@ WITHOUT_FLOATS = [
 
 CONSTANT = [("loss", "confusion_matrix"), ("unet", "normal_noise")]
 """Blocks that count, or draw: their gradient is 0."""
-TABLES = [("linalg", "eye"), ("spectra", "turns")]
+TABLES = [("linalg", "eye"), ("spectra", "count"), ("spectra", "turns")]
 """Blocks without inputs and weights."""
 UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT, *TABLES}
 
