@@ -168,6 +168,28 @@ def test_units_of_chromium_differ_in_their_statements_alone() -> None:
             assert line in plain
 
 
+@pytest.mark.parametrize(
+    ("op", "orders"),
+    [
+        (MatMul(), ("row_major", "row_major")),
+        (MatMul(transpose_left=True), ("col_major", "row_major")),
+        (MatMul(transpose_right=True), ("row_major", "col_major")),
+        (MatMul(transpose_left=True, transpose_right=True), ("col_major", "col_major")),
+    ],
+    ids=str,
+)
+def test_factors_lie_in_the_workgroup_as_they_do_in_memory(
+    op: MatMul, orders: tuple[str, str]
+) -> None:
+    """So that lanes write four neighbours at once, whichever factor is transposed."""
+    graph, _ = graph_of(op, halves(64, 64), halves(64, 64))
+    units = MatrixUnits(MatrixDialect.CHROMIUM)
+    text = plan_graph(graph, replace(LIMITS, matrix_units=units)).kernels[-1]
+    for side, order in zip(("left", "right"), orders, strict=True):
+        assert f"var<workgroup> {side}: array<vec4<f16>, " in text
+        assert f"subgroupMatrixLoad<subgroup_matrix_{side}<f16, 16, 16>, {order}>(&{side}" in text
+
+
 # --- where it can be chosen ----------------------------------------------------------------------
 
 

@@ -128,19 +128,20 @@ class Operand:
     tile: Affine
     axes: tuple[int, ...]
     read: Read
-    row_major: int = 0
-    """Words from one row to the next, where the terms of a row lie side by side; else 0."""
     gap: int = GAP
+    """Unused elements behind each line in the workgroup's memory."""
+    follows_runs: bool = False
+    """True if what a lane fetches at once lies side by side there; else what has one term does."""
 
     @property
     def bank(self) -> SharedMemoryBank:
         """The memory bank of its elements."""
         return SharedMemoryBank(self.name, self.size)
 
-    def slot(self, position: Affine, term: Affine) -> Affine:
-        """Returns the position of an element in the workgroup's memory."""
-        if self.row_major:
-            return position * self.row_major + term
+    def slot(self, position: Affine, term: Affine, run: "_Run", terms: int) -> Affine:
+        """Returns the position of an element in the workgroup's memory, of a step of `terms`."""
+        if self.follows_runs and run.along_terms:
+            return position * (terms + self.gap) + term
         return term * (self.size + self.gap) + position
 
     def positions(self, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
@@ -156,6 +157,8 @@ class SharedMemoryTile:
 
     side: Operand
     slots: tuple[Affine, ...]
+    along_terms: bool
+    """True if lanes fetch neighbours along the terms."""
     fetch: Callable[[Index], list[Expression]]
 
 
@@ -205,11 +208,12 @@ class _Run:
             return size, terms // self.width
         return terms, size // self.width
 
-    def slots(self, part: Index, side: Operand) -> list[Affine]:
+    def slots(self, part: Index, side: Operand, terms: int) -> list[Affine]:
         """Returns the positions of a run's elements in the workgroup's memory."""
         outer, inner = part
         along = [inner * self.width + v for v in range(self.width)]
-        return [side.slot(outer, at) if self.along_terms else side.slot(at, outer) for at in along]
+        places = [(outer, at) if self.along_terms else (at, outer) for at in along]
+        return [side.slot(position, term, self, terms) for position, term in places]
 
 
 def _spread(
@@ -229,8 +233,8 @@ def _spread(
             found.extend(guarded(make, [counts], side.read(p, t)) for p in positions for t in terms)
         return found
 
-    slots = [slot for part in parts for slot in run.slots(part, side)]
-    return SharedMemoryTile(side, tuple(slots), fetch)
+    slots = [slot for part in parts for slot in run.slots(part, side, steps.at_once)]
+    return SharedMemoryTile(side, tuple(slots), run.along_terms, fetch)
 
 
 def multiply(

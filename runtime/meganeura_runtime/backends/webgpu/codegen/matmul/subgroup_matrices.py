@@ -13,25 +13,28 @@ from meganeura_runtime.backends.webgpu.config.limits import MatrixDialect, Matri
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """A square that was loaded: its name, and how its array lies."""
+    """A square that is loaded: its name, and how its array lies."""
 
     name: str
     array: str
-    row: int
-    """Elements from one row to the next."""
+    length: int
+    """Elements from one row to the next, or from one column to the next."""
     together: int
     """Elements of one entry of the array."""
+    by_columns: bool
+    """True if the elements of a column lie side by side, not those of a row."""
 
     def element(self, row: str, column: str) -> str:
         """Returns the f16 at a row and a column, where `name` is the first entry's number."""
-        at = f"{row} * {self.row}u + {column}"
+        line, along = (column, row) if self.by_columns else (row, column)
+        at = f"{line} * {self.length}u + {along}"
         if self.together == 1:
             return f"{self.array}[{self.name} + {at}]"
         return f"{self.array}[{self.name} + ({at}) / 4u][({at}) % 4u]"
 
 
 class Matrices(ABC):
-    """Statements about squares of f16 in row-major order, and squares of sums in f32."""
+    """Statements about squares of f16, and squares of sums in f32 in row-major order."""
 
     def __init__(self, units: MatrixUnits) -> None:
         self._side, self._lanes = units.side, units.lanes
@@ -45,8 +48,8 @@ class Matrices(ABC):
         """Declare a square of sums of 0."""
 
     @abstractmethod
-    def load(self, name: str, array: str, at: str, row: int) -> str:
-        """Load a square at entry `at` of the array `left` or `right`; `row` is its row stride."""
+    def load(self, square: Square, at: str) -> str:
+        """Take a square of the array `left` or `right` from an entry on."""
 
     @abstractmethod
     def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
@@ -68,10 +71,13 @@ class ChromiumMatrices(Matrices):
         """Declare a matrix."""
         return f"var {name}: subgroup_matrix_result<f32, {self._side}, {self._side}>;"
 
-    def load(self, name: str, array: str, at: str, row: int) -> str:
+    def load(self, square: Square, at: str) -> str:
         """Load a matrix."""
-        kind = f"subgroup_matrix_{array}<f16, {self._side}, {self._side}>"
-        return f"let {name} = subgroupMatrixLoad<{kind}, row_major>(&{array}, {at}, {row}u);"
+        kind = f"subgroup_matrix_{square.array}<f16, {self._side}, {self._side}>"
+        order = "col_major" if square.by_columns else "row_major"
+        load = f"subgroupMatrixLoad<{kind}, {order}>"
+        entries = square.length // square.together
+        return f"let {square.name} = {load}(&{square.array}, {at}, {entries}u);"
 
     def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
         """Multiply and accumulate."""
@@ -99,10 +105,9 @@ class PlainMatrices(Matrices):
         """Declare the lane's elements."""
         return f"var {name}: array<f32, {self._each}>;"
 
-    def load(self, name: str, array: str, at: str, row: int) -> str:
+    def load(self, square: Square, at: str) -> str:
         """Remember where the square is, which nobody writes to before it is multiplied."""
-        del array, row
-        return f"let {name} = {at};"
+        return f"let {square.name} = {at};"
 
     def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
         """Sum the products of the lane's elements."""

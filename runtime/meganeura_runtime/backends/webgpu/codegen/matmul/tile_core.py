@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_vec4
@@ -31,10 +32,10 @@ from meganeura_runtime.backends.webgpu.config.limits import MatrixUnits
 class TileCore(ABC):
     """The inner part of a tiled kernel. Its sums end in registers `c{i}_{j}` of four columns."""
 
-    left_row: int = 0
-    """Elements from one row of the left factor to the next, where terms lie side by side; or 0."""
     gap: int = GAP
-    """Unused elements between the terms of a factor whose terms do not."""
+    """Unused elements behind each line of a factor in the workgroup's memory."""
+    follows_runs: bool = False
+    """True if what a lane fetches of a factor at once lies side by side there."""
 
     @abstractmethod
     def shared(self) -> Sequence[str]:
@@ -98,6 +99,28 @@ class LaneCore(TileCore):
         """Do nothing: sums are where they belong."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The lines of a factor in the workgroup's memory: along the terms, or across them."""
+
+    lines: int
+    length: int
+    """Elements of a line, with the unused ones."""
+    together: int
+    """Elements of one entry of the array: 4 or 1."""
+    along_terms: bool
+
+    @property
+    def entries(self) -> int:
+        """The length of the array."""
+        return self.lines * self.length // self.together
+
+    @property
+    def kind(self) -> str:
+        """The type of an entry."""
+        return "vec4<f16>" if self.together == 4 else "f16"
+
+
 class MatrixCore(TileCore):
     """Each subgroup multiplies squares of f16 by matrix units, which sum them in f32.
 
@@ -107,13 +130,12 @@ class MatrixCore(TileCore):
     """
 
     gap = MATRIX_GAP
+    follows_runs = True
 
     def __init__(self, tile: Tile, units: MatrixUnits) -> None:
         self._tile, self._units = tile, units
         self._matrices: Matrices = matrices_of(units)
-        self.left_row = tile.terms + self.gap
-        self._rows_apart = {"left": self.left_row, "right": tile.columns + self.gap}
-        self._together = {"left": 1, "right": 1}
+        self._layouts: dict[str, _Layout] = {}
         self._bands = tile.columns_each // 4
         self._band = tile.columns // self._bands
         subgroups = tile.lanes // units.lanes
@@ -122,26 +144,25 @@ class MatrixCore(TileCore):
         self._columns = self._band // self._across // units.side
 
     def staged(self, sides: Sequence[SharedMemoryTile]) -> None:
-        """Find out of which factors lanes put four neighbours side by side."""
+        """Find out along which axis each factor lies, and where lanes put four neighbours."""
+        terms = self._tile.terms
         for side in sides:
             runs = [side.slots[at : at + 4] for at in range(0, len(side.slots), 4)]
-            if all(len(run) == 4 and is_vec4(run) for run in runs):
-                self._together[side.side.name] = 4
+            together = 4 if all(len(run) == 4 and is_vec4(run) for run in runs) else 1
+            size = side.side.size
+            lines, length = (size, terms) if side.along_terms else (terms, size)
+            self._layouts[side.side.name] = _Layout(
+                lines, length + self.gap, together, side.along_terms
+            )
 
     def shared(self) -> Sequence[str]:
         """Returns both factors in f16, and a band of sums."""
-        tile = self._tile
-        count = {
-            "left": tile.rows * self._rows_apart["left"],
-            "right": tile.terms * self._rows_apart["right"],
-        }
-        kinds = {name: "vec4<f16>" if n == 4 else "f16" for name, n in self._together.items()}
         return [
             *(
-                f"var<workgroup> {name}: array<{kinds[name]}, {count[name] // n}>;"
-                for name, n in self._together.items()
+                f"var<workgroup> {name}: array<{layout.kind}, {layout.entries}>;"
+                for name, layout in self._layouts.items()
             ),
-            f"var<workgroup> sums: array<f32, {tile.rows * (self._band + SUMS_GAP)}>;",
+            f"var<workgroup> sums: array<f32, {self._tile.rows * (self._band + SUMS_GAP)}>;",
         ]
 
     def begin(self, emitter: WgslEmitter) -> None:
@@ -157,7 +178,7 @@ class MatrixCore(TileCore):
     def fill(self, emitter: WgslEmitter, side: SharedMemoryTile, slots: Sequence[str]) -> None:
         """Round to f16: infinite from 65,520 on, 0 below 3e-8."""
         name = side.side.name
-        together = self._together[name]
+        together = self._layouts[name].together
         for at in range(0, len(slots), together):
             words = ", ".join(f"{name}{at + v}" for v in range(together))
             if together == 4:
@@ -170,12 +191,12 @@ class MatrixCore(TileCore):
         side = self._units.side
         for k in range(0, self._tile.terms, side):
             left = [
-                self._load(emitter, f"x{k}_{i}", "left", f"row + {i * side}u", f"{k}u")
+                self._load(emitter, f"x{k}_{i}", "left", k, f"row + {i * side}u")
                 for i in range(self._rows)
             ]
             for j in range(self._bands * self._columns):
                 start = f"column + {self._first_column(j)}u"
-                right = self._load(emitter, f"y{k}_{j}", "right", f"{k}u", start)
+                right = self._load(emitter, f"y{k}_{j}", "right", k, start)
                 for i in range(self._rows):
                     for line in self._matrices.multiply(f"m{i}_{j}", left[i], right):
                         emitter.line(line)
@@ -185,11 +206,15 @@ class MatrixCore(TileCore):
         band, within = divmod(j, self._columns)
         return band * self._band + within * self._units.side
 
-    def _load(self, emitter: WgslEmitter, name: str, side: str, row: str, column: str) -> Square:
-        apart, together = self._rows_apart[side], self._together[side]
-        at = f"(({row}) * {apart}u + {column}) / {together}u"
-        emitter.line(self._matrices.load(name, side, at, apart // together))
-        return Square(name, side, apart, together)
+    def _load(self, emitter: WgslEmitter, name: str, side: str, term: int, start: str) -> Square:
+        layout = self._layouts[side]
+        length, together = layout.length, layout.together
+        line, along = (start, f"{term}u") if layout.along_terms else (f"{term}u", start)
+        by_columns = layout.along_terms is not (side == "left")
+        square = Square(name, side, length, together, by_columns)
+        at = f"(({line}) * {length}u + {along}) / {together}u"
+        emitter.line(self._matrices.load(square, at))
+        return square
 
     def end(self, emitter: WgslEmitter) -> None:
         """Have each lane read its sums from what the subgroups write, band by band."""

@@ -62,7 +62,9 @@ def tile_of(contraction: Contraction, target: Target) -> Tile | None:
 
 def matrix_bytes(tile: Tile) -> int:
     """Workgroup memory for matrix units, in bytes: both factors in f16, and a band of sums."""
-    factors = tile.rows * (tile.terms + MATRIX_GAP) + tile.terms * (tile.columns + MATRIX_GAP)
+    factors = sum(
+        size * tile.terms + MATRIX_GAP * max(size, tile.terms) for size in (tile.rows, tile.columns)
+    )
     return 2 * factors + 4 * tile.rows * (4 * tile.columns // tile.columns_each + SUMS_GAP)
 
 

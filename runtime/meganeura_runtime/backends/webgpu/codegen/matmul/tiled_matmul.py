@@ -81,8 +81,11 @@ def tiled_kernel(
     sides = [
         staged(side, steps, lane, make)
         for side in (
-            Operand("left", tile.rows, row, contraction.rows, left, core.left_row),
-            Operand("right", tile.columns, column, contraction.columns, right, gap=core.gap),
+            Operand(name, size, place, axes, read, core.gap, core.follows_runs)
+            for name, size, place, axes, read in (
+                ("left", tile.rows, row, contraction.rows, left),
+                ("right", tile.columns, column, contraction.columns, right),
+            )
         )
     ]
 
