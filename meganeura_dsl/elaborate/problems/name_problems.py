@@ -471,9 +471,16 @@ class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
     """A value in the braces of a label or a parameter's name cannot be part of a name."""
 
     found: str
+    of_data: bool = False
+    """True if it is a size of the data, so that a layer would be there as often as that is."""
 
     def report(self) -> Report:
+        cure = Help(
+            "a layer of each round has the index of its `for`, as `fc[i]:`; where only the data\n"
+            "tells how many rounds there are, one layer serves all, as `fc:`"
+        )
         return self.words(
             "a label needs a whole number from 0, or a text of letters, digits and _",
             f"this is {self.found}",
+            cure=cure if self.of_data else None,
         )

@@ -319,7 +319,7 @@ def result_cure(
     if reduced is not None:
         return Help(reduced.text, f"{step}{reduced.code}")
     linear = _first_linear(value)
-    split = [axis for axis in axes if axis not in declared and _was_split(value, axis)]
+    split = [axis for axis in axes if axis not in declared and was_split(value, axis)]
     if len(axes) > len(declared) and split:
         alone = "`linear` acts on the last axis alone: " if linear else ""
         again = " before it" if linear else " again"
@@ -468,7 +468,7 @@ def _made_of(value: Tensor) -> Iterator[Tensor]:
             yield value
 
 
-def _was_split(value: Tensor, axis: str) -> bool:
+def was_split(value: Tensor, axis: str) -> bool:
     """True if an axis counts heads, or was split off from another by a rearrangement."""
     if axis in _HEADS:
         return True

@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     rank_cure,
 )
 from meganeura_dsl.elaborate.problems.habits import top_level
+from meganeura_dsl.elaborate.problems.head_cures import map_cure
 from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
@@ -56,6 +57,8 @@ def argument_problem(
         cure = _expanded(inner, item, value, location.span.text) or _laid_out(
             inner, block, item, value, location.span
         )
+        if cure is None and inner.module.is_library:
+            cure = map_cure(block.name.text, location.span.text, value)
         if cure is None and inner.module.is_library:
             axes = [show(size) for size in value.type.shape]
             cure = rank_cure(block.name.text, item.name, axes)

@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cures
 from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
+from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
@@ -67,6 +68,8 @@ def shape_mismatch(
     )
     shown = [(name, show_shape(shape)) for name, shape in shapes]
     cure = one_of_each_row(left) or one_of_each_row(right)
+    larger, smaller = (left, right) if left.type.rank >= right.type.rank else (right, left)
+    cure = cure or unmerged_cure(larger, smaller, frame.state.values.source_of)
     cure = cure or elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
     cure = cure or _cure_by_origin(
         frame, span, operator, pair, names, (left_axis, right_axis), changed

@@ -49,7 +49,8 @@ def splice_text(node: ast.Expression, frame: Frame) -> str:
         case str() if _IN_A_WORD.fullmatch(value):
             return value
         case Dim():
-            raise ProblemError(UnfitLabel(location, f"the size {value}, which the data decides"))
+            found = f"the size {value}, which the data decides"
+            raise ProblemError(UnfitLabel(location, found, of_data=True))
         case _:
             raise ProblemError(UnfitLabel(location, describe(value)))
 

@@ -38,9 +38,20 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
         parts = value if isinstance(value, tuple | list) else (value,)
     if len(parts) != len(statement.targets):
         wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
-        raise ProblemError(WrongKind(frame.location(statement.span), wanted, describe(value)))
+        cure = _as_many(statement, len(parts), is_list=isinstance(value, TensorList | list))
+        raise ProblemError(WrongKind(frame.location(statement.span), wanted, describe(value), cure))
     for target, part in zip(statement.targets, parts, strict=True):
         _assign(target, part, frame)
+
+
+def _as_many(statement: ast.Bind, count: int, *, is_list: bool) -> Help:
+    """Returns the cure for as many names as there are values."""
+    names = [each.text for each in statement.targets]
+    written = " ".join(statement.value.span.text.split())
+    if count == 1 and not is_list:
+        return Help("this is one value: a part of it is `value[:, 0]`", f"{names[0]} = {written}")
+    kept = [*names, *(f"_other{at}" for at in range(len(names), count))][:count]
+    return Help(f"there are {count}: name each of them", f"{', '.join(kept)} = {written}")
 
 
 def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...") -> None:

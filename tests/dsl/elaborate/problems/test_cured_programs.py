@@ -67,6 +67,31 @@ PICKED = "gather(values, action, axis=1)"
 OWN = "gather(values, insert_axis(action, 1, 1), axis=1, batch=1)[:, 0]"
 
 
+UNMERGED = """\
+block Encoder(d, heads)(x: [n, s, d]) -> [n, s, d]
+    where d % heads == 0:
+  q = x |> q: linear(d) |> rearrange([n, s, heads * e] -> [n, heads, s, e])
+  a = attention(q, q, q)
+  return x + (a |> proj: linear(d))
+"""
+MERGED = "rearrange([n, heads, s, hd] -> [n, s, heads * hd]) |> proj: linear(d)"
+PIXELS = """\
+train fit(image: i32[batch, 16], y: [batch, 1]):
+  minimize mse(image / 255 |> fc: linear(1), y)
+"""
+MAPS = """\
+block Up(z)(x: [n, z]) -> [n, 1, 8, 8]:
+  h = x |> fc: linear(8 * 4 * 4) |> relu
+  return h |> up: conv_transpose2d(1, 2, 2)
+"""
+SPLIT = "rearrange([n, 8 * 4 * 4] -> [n, 8, 4, 4]) |> up: conv_transpose2d(1, 2, 2)"
+TWO = """\
+block Two()(x: [n, d]) -> [n, d]:
+  a, b = {}
+  return a + b
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "code", "cure", "edits"),
     [
@@ -96,6 +121,14 @@ OWN = "gather(values, insert_axis(action, 1, 1), axis=1, batch=1)[:, 0]"
                 "concat(outs, axis=1)": "outs",
             },
         ),
+        (UNMERGED, "E0301", MERGED, {"proj: linear(d)": MERGED}),
+        (PIXELS, "E0320", "f32(image) / 255", {"image / 255": "f32(image) / 255"}),
+        (MAPS, "E0302", SPLIT, {"up: conv_transpose2d(1, 2, 2)": SPLIT}),
+        (
+            TWO.format("[x, 2 * x, 3 * x]"), "E0203", "a, b, _other2 = [x, 2 * x, 3 * x]",
+            {"a, b": "a, b, _other2"},
+        ),
+        (TWO.format("2 * x"), "E0203", "a = 2 * x", {"a, b": "a", "a + b": "a"}),
         (WIDTHS, "E0203", "for i in 0..len(widths):", {"0..4": "0..len(widths)"}),
         *(
             (DRAWN.format(call), "E0201", cure, {call: cure})
@@ -136,3 +169,17 @@ def test_a_target_of_another_size_is_not_told_to_become_the_prediction(sizes: st
     assert report.code == "E0503"
     assert report.help is not None
     assert "such as" not in report.help.text
+
+
+def test_whole_numbers_in_a_function_of_floats_are_told_to_be_converted() -> None:
+    text = "block Root()(x: i32[n]) -> [n] = sqrt(x)\n"
+    (report,) = check(Source("net.mgn", text), LOAD).reports
+    assert report.code == "E0320"
+    assert "f32(...)" in str(report.help)
+
+
+def test_a_label_of_a_size_of_the_data_is_told_what_labels_take() -> None:
+    text = "block Net()(x: [n, 8]) -> [n, 8] = x |> fc{n}: linear(8)\n"
+    (report,) = check(Source("net.mgn", text), LOAD).reports
+    assert report.code == "E0226"
+    assert "`fc[i]:`" in str(report.help)
