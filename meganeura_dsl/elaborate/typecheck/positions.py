@@ -140,9 +140,17 @@ def bounds_of(frame: Frame, value: Tensor) -> Invariants:
 
 
 def assume_bounds(frame: Frame, value: Tensor, bounds: Invariants) -> None:
-    """Take every element of a value to be between bounds, if none of it is below 0 then."""
+    """Take every element of a value to be between bounds, of which one has to be a lower one.
+
+    One that may be below 0 is a symbol and that bound: `at - 1` of a label of -1 or more.
+    """
     low, high = (tuple(size for each, size in bounds if each == sign) for sign in (">=", "<="))
     found = _within(frame, low, high).size
+    if found is None and low:
+        least = low[0]
+        apart = tuple(each - least for each in low), tuple(each - least for each in high)
+        symbol = _within(frame, *apart).size
+        found = None if symbol is None else symbol + least
     if found is not None:
         frame.state.values.symbolic_ints[value.id] = found
 
@@ -287,10 +295,11 @@ def _sized(frame: Frame, size: Size) -> _Element:
     for name in sorted(_variables(size)):
         stated += ranges.get(name, ())
     known = [fact for fact in stated if not _variables(size).isdisjoint(sizes_in(fact))]
+    own = _variables(size) & ranges.keys()
     bounds = [
         (operator, bound)
         for fact in known
-        for operator, bound in bounds_in(fact, size)
+        for operator, bound in bounds_in(fact, size, own or None)
         if _variables(bound).isdisjoint(ranges)  # what they are above or below is learned of them
     ]
     low = [bound for operator, bound in bounds if operator == ">="]
@@ -299,20 +308,26 @@ def _sized(frame: Frame, size: Size) -> _Element:
     return _Element(size, (size, *([0] if is_symbol else []), *low), (size, *high))
 
 
-def bounds_in(fact: Condition, size: Size) -> Iterator[tuple[Literal["<=", ">="], Size]]:
-    """Yields the bounds of a size that a fact states."""
+def bounds_in(
+    fact: Condition, size: Size, own: frozenset[str] | None = None
+) -> Iterator[tuple[Literal["<=", ">="], Size]]:
+    """Bounds that a fact states of a size, in other sizes than its `own`: all of it by default.
+
+    Of an element `at - k` the symbol is its own, and k may stand in a bound.
+    """
+    own = _variables(size) if own is None else own
     match fact:
         case And(parts):
             for part in parts:
-                yield from bounds_in(part, size)
+                yield from bounds_in(part, size, own)
         case Compare("<=" | "<" as operator, left, right) | Compare(
             ">=" | ">" as operator, right, left
         ):
             apart = 1 if operator in ("<", ">") else 0
             above, below = right - left + size - apart, left - right + size + apart
-            if _variables(size).isdisjoint(_variables(above)):
+            if own.isdisjoint(_variables(above)):
                 yield "<=", above
-            if _variables(size).isdisjoint(_variables(below)):
+            if own.isdisjoint(_variables(below)):
                 yield ">=", below
         case _:
             pass

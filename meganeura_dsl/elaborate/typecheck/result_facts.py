@@ -20,6 +20,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     assume_bounds,
     bounds_in,
     has_bound,
+    position_of,
 )
 from meganeura_dsl.elaborate.typecheck.stated_positions import names_in
 from meganeura_dsl.elaborate.values import ElabValue, Results
@@ -71,7 +72,10 @@ def keep_result_facts(
 ) -> None:
     """Let the caller know the facts of a result that it cannot see in what was returned."""
     stated = [each for found in _stated(inner, block, signature).values() for each in found]
-    if not all(has_bound(inner, results[0], *each) for each in stated):
+    if not stated:
+        return
+    is_seen = all(has_bound(inner, results[0], *each) for each in stated)
+    if not is_seen or position_of(inner, results[0]) is None:
         assume_bounds(inner, results[0], tuple(stated))
 
 

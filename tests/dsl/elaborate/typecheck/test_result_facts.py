@@ -23,6 +23,18 @@ block Row()(ids: i32[...s], table: [c, d]) -> [...s, d]
     where 0 <= ids, ids < c:
   return gather(table, ids)
 
+block Found(c)(scores: [n, c], sure: bool[n]) -> i32[n]
+    where -1 <= result, result < c:
+  return where(sure, argmax(scores, 1), -1)
+
+block Near(k)(ids: i32[...s]) -> i32[...s]
+    where -k <= result, result <= k:
+  return minimum(maximum(ids, -k), k)
+
+block Labels(c)(label: i32[n]) -> i32[n]
+    where -1 <= label, label < c, -1 <= result, result < c:
+  return label
+
 block Either(c, first: bool)(ids: i32[n], x: [n, c]) -> i32[n]
     where 0 <= result, result <= c:
   if first:
@@ -52,6 +64,26 @@ KNOWN = {
     "what is computed of it": (
         "scores: [n, c], table: [2 * c, d]",
         "return Row()(2 * Best()(scores) + 1, table)",
+    ),
+    "of -1 and more": (
+        "scores: [n, 4], sure: bool[n], table: [5, d]",
+        "found = Found(4)(scores, sure)\n  return Row()(found + 1, table)",
+    ),
+    "of -1 and more, where it is asked for": (
+        "scores: [n, 4], sure: bool[n], table: [5, d]",
+        "found = Labels(4)(Found(4)(scores, sure))\n  return Row()(Labels(4)(found) + 1, table)",
+    ),
+    "from minus a size": (
+        "k0: [k], ids: i32[n, s], table: [2 * k + 1, d]",
+        "return Row()(Near(k)(ids) + k, table) + 0 * sum(k0)",
+    ),
+    "from minus a size, carried by a scan": (
+        "k0: [k], ids: i32[n, s], table: [2 * k + 1, d]",
+        (
+            "at = Near(k)(ids[:, 0])\n  h = 0 * gather(table, i32(zeros([n])))\n"
+            "  scan t in 0..s:\n    h = h + Row()(at + k, table)\n    at = Near(k)(ids[:, t])\n"
+            "  return h + 0 * sum(k0)"
+        ),
     ),
     "with a layer that is looked into": (
         "scores: [n, 3], table: [3, d]",
@@ -85,6 +117,26 @@ UNKNOWN = {
         "return Row()(ids |> Clamped(6) |> Next(6), table)",
         "E0311",
     ),
+    "-1 as an index": (
+        "scores: [n, 4], sure: bool[n], table: [5, d]",
+        "return Row()(Found(4)(scores, sure), table)",
+        "E0311",
+    ),
+    "one too many from -1": (
+        "scores: [n, 4], sure: bool[n], table: [4, d]",
+        "return Row()(Found(4)(scores, sure) + 1, table)",
+        "E0311",
+    ),
+    "a lower bound that is too high": (
+        "ids: i32[n], table: [9, d]",
+        "return Row()(Near(3)(ids) + 2, table)",
+        "E0311",
+    ),
+    "fewer labels": (
+        "scores: [n, 4], sure: bool[n]",
+        "return Labels(3)(Found(4)(scores, sure))",
+        "E0311",
+    ),
     "facts that are not met": (
         "ids: i32[n], table: [9, d]",
         "return Row()(ids |> Clamped(7) |> Next(6), table)",
@@ -103,6 +155,14 @@ STATED = {
     "too little": ("ids: i32[n]", "i32[n]", "0 <= result, result < 4", "maximum(ids, 0)", "E0333"),
     "below": ("ids: i32[n]", "i32[n]", "0 <= result", "minimum(ids, 3)", "E0333"),
     "by one": ("x: [n, c]", "i32[n]", "result < c - 1", "argmax(x, 1)", "E0333"),
+    "below -1": ("ids: i32[n]", "i32[n]", "-1 <= result", "maximum(ids, -2)", "E0333"),
+    "below minus a size": (
+        "x: [k], ids: i32[n]",
+        "i32[n]",
+        "-k <= result",
+        "maximum(ids, -k - 1) + 0 * i32(sum(x))",
+        "E0333",
+    ),
     "of nothing known": ("ids: i32[n]", "i32[n]", "0 <= result", "ids", "E0333"),
     "of one path": (
         "ids: i32[n]",
