@@ -5,6 +5,7 @@ from dataclasses import replace
 from meganeura_dsl.diagnostics.other_name_words import GRADIENT
 from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.elaborate.body.expressions.inner_layers import inner_layer
 from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_item_text, splice_text
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
 from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
@@ -84,6 +85,9 @@ def layer_named(node: ast.Expression, frame: Frame) -> ElabValue:
     layer = frame.layers.get(label)
     if layer is not None:
         return replace(layer, span=node.span)
+    inside = None if isinstance(node, ast.Name) else inner_layer(label, node, frame)
+    if inside is not None:
+        return inside
     labels = [*frame.layers, *frame.loop_labels]
     numbered = next((each for each in labels if each.startswith(f"{label}.")), None)
     location = frame.location(node.span)

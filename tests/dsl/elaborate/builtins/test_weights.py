@@ -53,6 +53,18 @@ block Outer()(x: [3]) -> [3]:
   y = x |> inner: Gain()
   return y |> inner(weights=2 * weights(inner))
 
+block Several()(x: [3]) -> [3]:
+  for i in 0..2:
+    x = x |> steps[i]: Line2()
+  return x
+
+block Line2()(x: [3]) -> [3]:
+  y, z = x |> line: Line()
+  return y + z
+
+model outer = Outer()
+model named = own: Outer()
+
 def norm(w) = sqrt(sum(w ** 2))
 
 """
@@ -134,6 +146,29 @@ VALUES = {
         ),
         (GAIN - 2 * GAIN * X**2) * X + X + 1,
     ),
+    "a layer inside of a layer": (
+        "y = x |> o: Outer()\nreturn y * sum(weights(o.inner))",
+        2 * GAIN**2 * X * GAIN.sum(),
+    ),
+    "the gradient by a layer inside of a layer": (
+        ("y = x |> s: Several()\nw = grad(sum(y), weights(s.steps[1].line))\nreturn x * sum(w)"),
+        X * ((GAIN * X + X + 1).sum() + 3),
+    ),
+    "a layer inside of a layer that a loop labels": (
+        (
+            "for i in 0..2:\n  x = x |> s[i]: Several()\n"
+            "  x = 0 * x + sum(weights(s[i].steps[0]))\nreturn x"
+        ),
+        np.full(3, GAIN.sum() + 3),
+    ),
+    "a layer inside of a model": (
+        "y = x |> outer\nreturn y * sum(weights(outer.inner))",
+        2 * GAIN**2 * X * GAIN.sum(),
+    ),
+    "a layer inside of a model that has a label": (
+        "y = x |> named\nreturn y * sum(weights(named.inner))",
+        2 * GAIN**2 * X * GAIN.sum(),
+    ),
     "a frozen application": (
         "y = x |> g: Gain()\nreturn y |> g(weights=2 * weights(g), frozen=true)",
         2 * GAIN**2 * X,
@@ -213,6 +248,31 @@ REFUSED = {
         "layer g: Gain()\ns = sum(weights(g))\nreturn s * (x |> g)",
         "E0593",
         "above",
+    ),
+    "a layer inside of one that is applied below": (
+        "layer o: Outer()\ns = sum(weights(o.inner))\nreturn s * (x |> o)",
+        "E0593",
+        "above",
+    ),
+    "no such layer inside": (
+        "y = x |> o: Outer()\nreturn y * sum(weights(o.iner))",
+        "E0201",
+        "`o.inner`",
+    ),
+    "several inside": (
+        "y = x |> s: Several()\nreturn y * sum(weights(s.steps))",
+        "E0203",
+        "s.steps[0]",
+    ),
+    "a parameter inside": (
+        "y = x |> o: Outer()\nreturn y * sum(weights(o.inner.gain))",
+        "E0203",
+        "f32[3]",
+    ),
+    "a part for the whole": (
+        "y = x |> s: Several()\nreturn y |> s(weights=weights(s.steps[0]))",
+        "E0229",
+        "",
     ),
     "several": (
         "for i in 0..2:\n  x = x |> g[i]: Gain()\nreturn x * sum(weights(g))",
