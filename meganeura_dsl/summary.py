@@ -135,12 +135,17 @@ def _path(above: str, label: str) -> str:
 def _next_path(label: str, paths: Iterable[str], known: Container[str]) -> str | None:
     """Returns the path of a layer that comes for the first time; in a loop, its iteration's."""
     label = re.sub(r"\[(\d+)\]", r"\1", label)
-    if "[" not in label:
+    if "[" not in label and "{" not in label:
         return None if label in known else label
-    parts = [r"\d+" if each.startswith("[") else re.escape(each) for each in label.split(".")]
+    parts = [r"\d+" if each.startswith("[") else _form(each) for each in label.split(".")]
     form = re.compile("(" + r"\.".join(parts) + r")(?:\.|$)")
     found = (match[1] for match in map(form.match, paths) if match is not None)
     return next((each for each in found if each not in known), None)
+
+
+def _form(part: str) -> str:
+    """Returns the form of a part of a path: of `layer{i+1}` the letters and a value."""
+    return r"\w+".join(map(re.escape, re.split(r"\{[^}]*\}", part)))
 
 
 def _numbered_parts(path: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ FULL = (
     "cli/test_fit_command.py",
     "cli/test_generate_command.py",
     "cli/test_gradcheck.py",
+    "cli/test_graph_command.py::test_all_that_is_joined_is_drawn",
     "cli/test_import_command.py",
     "cli/test_inspect.py",
     "cli/test_main.py::test_a_reader_that_leaves_is_no_error",

@@ -53,6 +53,17 @@ def test_equal_layers_are_one_line_with_its_count(meganeura: Command, tmp_path: 
     assert [row[0].strip() for row in rows(flat)] == ["net", "body.0", "head"]
 
 
+def test_a_label_with_a_value_in_it_is_a_path(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(NET.replace("body[i]:", "body{i+1}:"))
+    cells = [[cell.strip() for cell in row] for row in rows(meganeura("summary", str(file)).out)]
+    assert [row[0] for row in cells] == [
+        *("net", "body1", "body1.fc", "body2", "body2.fc", "body3", "body3.fc", "head")
+    ]
+    assert cells[0] == ["net", "f32[n, 2]", "242", "498"]
+    assert cells[1] == ["body1", "Body", "f32[n, 8]", "72", "152"]
+
+
 def test_python_gives_the_table_of_the_command(meganeura: Command, tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
     file.write_text(NET.replace("[n, 8]", "[n, t, 8]").replace("-> [n, 2]", "-> [n, t, 2]"))

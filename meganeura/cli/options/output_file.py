@@ -35,6 +35,7 @@ class Kind(Enum):
     RUNS = "a certificate of an optimization"
     SOURCE = "a program of PyTorch"
     PREDICTIONS = "a table of predictions"
+    DRAWING = "a drawing of a model"
 
 
 SUFFIXES = {
@@ -50,6 +51,7 @@ SUFFIXES = {
     Kind.RUNS: ".json",
     Kind.SOURCE: ".py",
     Kind.PREDICTIONS: ".csv",
+    Kind.DRAWING: ".dot",
 }
 CERTIFIED = {
     Kind.SHAPES: b'{"format":"meganeura-shapes-',
@@ -129,6 +131,11 @@ def _is(path: Path, kind: Kind) -> bool:
 
             with path.open("rb") as file:
                 return file.read(len(BEGIN)) == BEGIN.encode()
+        case Kind.DRAWING:
+            from meganeura_dsl.graph_drawing import BEGIN as DRAWN
+
+            with path.open("rb") as file:
+                return file.read(len(DRAWN)) == DRAWN.encode()
         case Kind.SOURCE:
             from meganeura_runtime.export.source.write import MARK
 
