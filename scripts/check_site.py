@@ -204,6 +204,8 @@ def follow_addresses(browser: Browser, site: str, link: str) -> None:
         page.wait_for_selector("h1")
         page.goto(f"{site}playground/index.html#gpt2")
         checked(page, "gpt2", "fine")
+        page.click("summary:text-is('Layers of gpt2')")
+        page.wait_for_selector("#models pre:has-text('124,439,808 weights')")
         page.goto(f"{site}playground/index.html#program=damaged")
         page.wait_for_selector(".cm-line:has-text('is damaged')")
     for dark in (False, True):

@@ -23,9 +23,7 @@ from lsprotocol.types import (
 from meganeura.language_server.analysis import Analysis
 from meganeura.language_server.code_actions import code_actions, formatting
 from meganeura.language_server.code_lenses import code_lenses
-from meganeura.language_server.completion import completion
 from meganeura.language_server.diagnostics import SEVERITIES, diagnostic
-from meganeura.language_server.hover import hover
 from meganeura.language_server.inlay_hints import inlay_hints
 from meganeura.language_server.positions import Positions
 from meganeura.settings_reports import settings_reports
@@ -67,6 +65,7 @@ class Playground:
         return {
             "verdict": verdict(NAME, len(errors), len(result.proved), result.holds),
             "fine": not errors,
+            "models": list(result.elaborations),
             "problems": [_problem(report, analysis) for report in shown],
             "unshown": len(analysis.reports) - len(shown),
             "hints": [
@@ -82,6 +81,8 @@ class Playground:
 
     def hover(self, at: list[int]) -> Json | None:
         """Returns all that is known at a position, as Markdown, or None."""
+        from meganeura.language_server.hover import hover
+
         found = hover(self._analysis, Position(*at))
         if found is None:
             return None
@@ -90,12 +91,25 @@ class Playground:
 
     def complete(self, text: str, at: list[int]) -> list[Json]:
         """Returns what may stand at a position of a newer text, by the last check."""
+        from meganeura.language_server.completion import completion
+
         offset = Positions(text).offset(Position(*at))
         return [_item(each) for each in completion(self._analysis, text, offset)]
 
     def format(self, text: str) -> list[Json]:
         """The edit that lays a program out as `meganeura fmt` does."""
         return _edits(formatting(analysed(text)))
+
+    def layers(self, model: str) -> str:
+        """The layers of a model of the checked program, as `meganeura summary` lists them."""
+        from meganeura_dsl import pipeline
+        from meganeura_dsl.summary import summarize
+
+        program = self._analysis.result.program
+        found = summarize(
+            model, lambda sizes: pipeline.elaborate_model(program, model, sizes=sizes), {}
+        )
+        return found.text(option="--set ")
 
     def page(self, code: str) -> str | None:
         """The page of a message in Markdown, as `meganeura explain` shows it."""
@@ -112,7 +126,7 @@ METHODS = {
     each.__name__: each
     for each in (
         *(Playground.check, Playground.hover, Playground.complete),
-        *(Playground.format, Playground.page, Playground.source),
+        *(Playground.format, Playground.layers, Playground.page, Playground.source),
     )
 }
 

@@ -77,6 +77,15 @@ def test_hovers_completion_format_pages_and_sources() -> None:
     assert "block Gpt2(" in page.source("gpt2")
 
 
+def test_the_layers_of_a_model_are_those_of_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = Playground()
+    assert page.check(page.source("digits_cnn"))["models"] == ["digits_cnn"]
+    run(["summary", "digits_cnn"])
+    assert capsys.readouterr().out == f"{page.layers('digits_cnn')}\n"
+
+
 def test_a_name_of_a_source_is_no_path() -> None:
     with pytest.raises(KeyError):
         Playground().source("../pyproject")

@@ -19,6 +19,8 @@ export type Problem = {
 export type Check = {
   verdict: string;
   fine: boolean;
+  /** The models that hold. */
+  models: string[];
   problems: Problem[];
   /** How many more problems there are. */
   unshown: number;
@@ -36,6 +38,7 @@ export type Calls = {
   hover(given: { at: At }): { text: string; range: Range | null } | null;
   complete(given: { text: string; at: At }): Item[];
   format(given: { text: string }): Edit[];
+  layers(given: { model: string }): string;
   page(given: { code: string }): string | null;
   source(given: { name: string }): string;
 };

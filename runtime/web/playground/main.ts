@@ -73,6 +73,16 @@ function show(found: Check, took: number): void {
   if (solved) solved.hidden = !found.fine;
   const more = found.unshown && el("p", { className: "more" }, `${found.unshown} more, not shown`);
   fill(at("problems"), ...found.problems.map(told), more || null);
+  fill(at("models"), ...found.models.map(layers));
+}
+
+function layers(model: string): HTMLElement {
+  const table = el("pre", { tabIndex: 0 });
+  const shown = el("details", {}, el("summary", {}, `Layers of ${model}`), table);
+  shown.ontoggle = async () => {
+    if (shown.open) table.textContent = await checker.ask("layers", { model });
+  };
+  return shown;
 }
 
 function fail(error: unknown): void {
