@@ -1,8 +1,9 @@
 """Cures of rearrangements: patterns that fit the tensor that is there."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from meganeura_dsl.diagnostics.other_names import Answer, Form
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.values import show_shape
@@ -61,6 +62,20 @@ def numbers_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) 
         return None
     code = text.replace(found[0], f"[{', '.join(named)}] -> [{', '.join(target)}]")
     return Help(f"it is {show_shape(shape)} here: a name takes the size that is there", code)
+
+
+def new_name_answer(unknown: Sequence[str], sizes: Sequence[str], entry: str) -> Answer:
+    """The answer to an entry with several new names, of which one can be new.
+
+    A name that begins that of one size in scope may be meant for it, as `h` for `heads`.
+    """
+    longer = [(new, name) for new in unknown for name in sizes if name.startswith(new)]
+    if len(longer) == 1:
+        ((new, name),) = longer
+        words = f"one name of an entry may be new, and `{new}` may be `{name}`: write"
+        return Answer(words, (Form(re.sub(rf"\b{new}\b", name, entry), entry),))
+    words = f"one name of an entry may be new: give `{unknown[0]}` its value before"
+    return Answer(words, (Form(f"{unknown[0]} = 3", entry),))
 
 
 def rank_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) -> Help | None:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from meganeura_dsl.diagnostics.other_names import Answer, Form
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
-from meganeura_dsl.elaborate.problems.pattern_cures import numbers_cure, rank_cure
+from meganeura_dsl.elaborate.problems.pattern_cures import new_name_answer, numbers_cure, rank_cure
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_cures import order_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -129,8 +128,8 @@ class Binder:
             problem = error.problem
             if not isinstance(problem, UnknownName) or problem.name not in unknown:
                 raise
-            words = f"one name of an entry may be new: give `{unknown[0]}` its value before"
-            answer = Answer(words, (Form(f"{unknown[0]} = 3", entry.span.text),))
+            sizes = [name for name, value in self.frame.names.items() if is_size(value)]
+            answer = new_name_answer(unknown, sizes, entry.span.text)
             raise ProblemError(replace(problem, foreign=answer)) from None
 
     def _size(self, entry: ast.Expression) -> Size:

@@ -183,3 +183,22 @@ def test_a_label_of_a_size_of_the_data_is_told_what_labels_take() -> None:
     (report,) = check(Source("net.mgn", text), LOAD).reports
     assert report.code == "E0226"
     assert "`fc[i]:`" in str(report.help)
+
+
+@pytest.mark.parametrize(("name", "code"), [("h", "heads * e"), ("q", "q = 3")])
+def test_a_short_name_of_a_known_size_is_told_that(name: str, code: str) -> None:
+    text = f"""\
+block Split(heads)(x: [n, s, d]) -> [n, s, d]
+    where d % heads == 0:
+  y = x |> rearrange([n, s, {name} * e] -> [n, {name}, s, e])
+  return y |> rearrange([n, heads, s, e] -> [n, s, heads * e])
+"""
+    report = check(Source("net.mgn", text), LOAD).reports[0]
+    assert report.code == "E0201"
+    assert report.help is not None
+    assert str(report.help.code).startswith(f"{code}    # {name} * e")
+    if name == "h":
+        cured = check(
+            Source("net.mgn", text.replace("h * e", "heads * e").replace("h,", "heads,")), LOAD
+        )
+        assert cured.fine
