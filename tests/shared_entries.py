@@ -8,16 +8,18 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from meganeura_dsl import proof_cache
+from meganeura_dsl import pipeline, proof_cache
+from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.program import Program
 from meganeura_dsl.support.disk_cache import user_cache
 from meganeura_runtime.backends import cache_keys, compile_cache
 
@@ -76,7 +78,34 @@ def shared_graphs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_keys, "format_graph", _text_anywhere)
         patch.setattr(compile_cache, "user_cache", lambda: user_cache() or _shared())
+        patch.setattr(pipeline, "elaborate_train", _elaborated_once())
         yield
+
+
+def _elaborated_once() -> Callable[..., Elaboration]:
+    """`pipeline.elaborate_train`, which elaborates a block of a program once for the same sizes.
+
+    A test that begins a run and goes on with it asks for the same graphs again.
+    """
+    elaborate = pipeline.elaborate_train
+    known: dict[object, tuple[Program, Elaboration]] = {}
+
+    def elaborated(
+        program: Program,
+        train: str | None = None,
+        *,
+        sizes: Mapping[str, int],
+        training: bool,
+        shows: bool = False,
+    ) -> Elaboration:
+        name = program.train(train)
+        key = (id(program.module), name, tuple(sorted(sizes.items())), training, shows)
+        if key not in known:
+            found = elaborate(program, name, sizes=sizes, training=training, shows=shows)
+            known[key] = program, found  # held, so that no other has its number
+        return known[key][1]
+
+    return elaborated
 
 
 def cache_of_processes() -> str:

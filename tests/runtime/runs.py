@@ -54,6 +54,7 @@ class Workspace:
 
     folder: Path
     events: list[Event] = field(default_factory=list[Event])
+    _programs: dict[str, pipeline.Program] = field(default_factory=dict[str, pipeline.Program])
 
     def __post_init__(self) -> None:
         generator = np.random.default_rng(0)
@@ -69,10 +70,18 @@ class Workspace:
         """Replace the program."""
         (self.folder / "fit.mgn").write_text(text)
 
+    @property
+    def program(self) -> pipeline.Program:
+        """The program as it is now; each text is read once."""
+        path = self.folder / "fit.mgn"
+        text = path.read_text()
+        if text not in self._programs:
+            self._programs[text] = pipeline.load(str(path))
+        return self._programs[text]
+
     def job(self, *overrides: str) -> TrainJob:
         """The run as the program says."""
-        program = pipeline.load(str(self.folder / "fit.mgn"))
-        return prepare(program, "fit", self.folder, overrides)
+        return prepare(self.program, "fit", self.folder, overrides)
 
     def run_folder(self, name: str) -> RunFolder:
         """A folder for a run."""
@@ -109,8 +118,8 @@ class Workspace:
     ) -> RunFolder:
         """A run that goes on, stopped after so many more steps."""
         folder = RunFolder(self.folder / name)
-        program = pipeline.load(str(self.folder / "fit.mgn"))
-        job, resumed = resume_job(RunRequest(program, "fit", self.folder, overrides), folder)
+        request = RunRequest(self.program, "fit", self.folder, overrides)
+        job, resumed = resume_job(request, folder)
         stop = stopper(self, steps)
         train(job, folder, open_session, self.events.append, stop, RunOptions(resumed))
         return folder

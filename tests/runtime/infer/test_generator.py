@@ -36,6 +36,7 @@ from meganeura_runtime.infer.generator import (
     steps_for,
 )
 from meganeura_runtime.infer.recomputation import Recomputation, open_generator
+from tests.effort import effort
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
@@ -131,9 +132,10 @@ def test_what_the_caller_does_with_prompts_and_tokens_changes_nothing(device: st
         assert found == expected
 
 
-def test_in_bf16_a_model_writes_what_it_does_in_f32(model: Model) -> None:
+@pytest.mark.parametrize("name", effort(["lm_tiny"], ["gpt2_tiny", "lm_tiny"]))
+def test_in_bf16_a_model_writes_what_it_does_in_f32(name: str) -> None:
     """By logits that are not the same, but near."""
-    logits: list[Array] = []
+    model, logits = lively(name), list[Array]()
 
     def likeliest(found: Array) -> Array:
         logits.append(np.array(found))

@@ -44,13 +44,13 @@ def drawn(made: Generator | Recomputation, steps: int, sampling: Sampling = GREE
 
 
 @pytest.mark.parametrize("name", ["gpt2_tiny", "lm_tiny"])
-@pytest.mark.parametrize("sampling", [GREEDY, DRAWN])
-def test_the_tokens_are_those_of_caches(name: str, sampling: Sampling) -> None:
+def test_the_tokens_are_those_of_caches(name: str) -> None:
     model = lively(name)
     with model.generator(64, device="cpu") as cached, recomputing(model) as recomputed:
-        expected = drawn(cached, 12, sampling)
-        assert len({*expected}) > 2
-        assert drawn(recomputed, 12, sampling) == expected
+        for sampling in (GREEDY, DRAWN):
+            expected = drawn(cached, 12, sampling)
+            assert len({*expected}) > 2
+            assert drawn(recomputed, 12, sampling) == expected
         assert recomputed.window is None
 
 
@@ -97,14 +97,14 @@ SMALL = [5, 17, 20, 3, 49, 41, 7, 8, 9, 10, 11]
 
 
 @pytest.mark.parametrize("causal", [", causal=true", ""])
-@pytest.mark.parametrize("length", [1, 8, 11])
-def test_where_positions_end_the_window_slides(tmp_path: Path, causal: str, length: int) -> None:
+def test_where_positions_end_the_window_slides(tmp_path: Path, causal: str) -> None:
     """Of a model that looks at later tokens too no token is padded, so it is exact as well."""
     model = decoder(tmp_path, causal)
     with model.generator(32, device="cpu") as made:
         assert isinstance(made, Recomputation)
-        found = [int(each[0]) for each in made.tokens(SMALL[:length], 12)]
-        assert found == by_hand(model, SMALL[:length], 12, window=8)
+        for length in (1, 8, 11):
+            found = [int(each[0]) for each in made.tokens(SMALL[:length], 12)]
+            assert found == by_hand(model, SMALL[:length], 12, window=8), length
         assert made.window == 8
         assert len([*made.tokens(SMALL[:1], 3)]) == 3
 
