@@ -115,6 +115,13 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("summary", "p.mgn:net"): (
         *(("--depth", "1"), ("--depth", "0"), ("--set", "hidden=5"), ("--set", "n=3")),
     ),
+    ("graph", "p.mgn:net"): (
+        *(("-o", "net.dot"), ("-o", "net.svg"), ("--force",), ("--depth", "1")),
+        *(("--colour", "flops"), ("--set", "n=3")),
+    ),
+    ("weights", "get", "hf:me/none", "--offline"): (
+        *(("-o", "got"), ("--model", "p.mgn:net"), ("--set", "hidden=5"), ("--force",)),
+    ),
     ("evaluate", "p.mgn:fit", "--device", "cpu"): (
         *(("--weights", "w.safetensors"), ("--data", "none.npz"), ("--json",)),
         *(("--set", "batch=0"), ("--set", "batch=2"), ("--allow-missing", "fc2.*")),
