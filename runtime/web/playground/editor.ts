@@ -120,6 +120,7 @@ export class Editor {
         if (update.docChanged) changed();
       }),
     ];
+    if (matchMedia("(max-width: 60rem)").matches) extensions.push(EditorView.lineWrapping);
     this.view = new EditorView({ parent, extensions });
   }
 
