@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, EXPRESSIONS
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, WrongKind
+from meganeura_dsl.elaborate.problems.setting_problems import UnquotedSetting, as_written
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import (
@@ -89,6 +90,21 @@ def evaluate_setting(module: LinkedModule, node: ast.Expression) -> StaticValue:
     return value
 
 
+def _value(module: LinkedModule, setting: ast.Setting) -> StaticValue:
+    """The value of a setting; the cure of a word alone is the value that it stands for."""
+    node, name = setting.value, setting.name.text
+    try:
+        return evaluate_setting(module, node)
+    except ProblemError as error:
+        word = node.span.text
+        written = as_written(name, word) if isinstance(node, ast.Name | ast.Attribute) else None
+        if written is None:
+            raise
+        key = setting_key(name, setting.glob)
+        problem = UnquotedSetting(Location(node.span), word, setting=key, value=written)
+        raise ProblemError(problem) from error
+
+
 def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, WrittenSetting]:
     """The settings under `run:`, evaluated. Raises `ProblemError`."""
     settings: dict[str, WrittenSetting] = {}
@@ -99,6 +115,6 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, WrittenS
                 if name in settings:
                     location = Location(setting.name.span)
                     raise ProblemError(NotAllowedHere(location, f"`{name}`", "is set twice"))
-                value = evaluate_setting(module, setting.value)
+                value = _value(module, setting)
                 settings[name] = WrittenSetting(value, setting.span)
     return settings

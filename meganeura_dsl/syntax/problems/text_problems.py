@@ -208,6 +208,10 @@ class UnterminatedString(SyntaxProblem, code="E0113"):
         return self.say("this text has no closing quote", "it begins here", cure)
 
 
+_MEMORY = re.compile(r"\n +memory *= *\Z")
+"""Pattern of what stands before the value of the setting `memory`, which takes a text."""
+
+
 class MalformedNumber(SyntaxProblem, code="E0114"):
     """A number is written in a way that no number is written, or is too large for any use."""
 
@@ -215,6 +219,8 @@ class MalformedNumber(SyntaxProblem, code="E0114"):
 
     def report(self) -> Report:
         cure = Help("numbers look like", "1_500    0.5    1e-5")
+        if _MEMORY.search(self.span.source.text[: self.span.start]):
+            cure = Help("a text stands in quotes", f'memory = "{self.span.text}"')
         if not self.fault and (number := certainty.number(self.span.text)):
             cure = replacing(f"write `{number}`", self.span, number)
         fault = self.fault or "digits, single underscores, and a point between digits"

@@ -1,0 +1,53 @@
+"""Words in place of a setting's value: texts without quotes, and rules without brackets."""
+
+from meganeura_dsl.diagnostics.problem import Help, Report
+from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+
+TEXTS = frozenset(
+    {
+        "balance",
+        "best",
+        "data",
+        "device",
+        "memory",
+        "not_finite",
+        "precision",
+        "sample_prompt",
+        "sampling_weights",
+        "sharding",
+        "validation",
+    }
+)
+"""The settings that take a text, by which `--set` reads them without quotes."""
+RULES = frozenset({"optimizer", "schedule"})
+"""The settings that take a name with arguments in brackets."""
+LISTS = frozenset({"disabled_rules", "log"})
+"""The settings that take a list of texts."""
+
+
+def as_written(setting: str, word: str) -> str | None:
+    """Returns the value that a word alone stands for in a setting; `None` of a number."""
+    if setting in TEXTS:
+        return f'"{word}"'
+    if setting in RULES:
+        return f"{word.lower()}()"
+    return f'["{word}"]' if setting in LISTS else None
+
+
+class UnquotedSetting(UnknownName):
+    """The value of a setting is a word that nothing defines, or the name of a function."""
+
+    kind: str = ""
+    nearest: tuple[str, ...] = ()
+    setting: str = ""
+    """Its key, with the paths it is for."""
+    value: str = ""
+    """The value that the word stands for."""
+
+    def report(self) -> Report:
+        takes = "a name with its arguments" if self.value.endswith(")") else "a text in quotes"
+        return self.words(
+            f"nothing here is called `{self.name}`",
+            f"`{self.setting}` takes {takes}",
+            cure=Help("write it so", f"{self.setting} = {self.value}"),
+        )
