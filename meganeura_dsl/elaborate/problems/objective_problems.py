@@ -34,6 +34,8 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
     """The layers that the first and this one are to move, where both move all."""
     known: tuple[str, ...] = ()
     """The names of the layers that both move."""
+    projected: str = ""
+    """The `project` for an update that reads nothing but what it changes."""
 
     def report(self) -> Report:
         return self.words(
@@ -44,6 +46,8 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
         )
 
     def _cure(self) -> Help:
+        if self.projected:
+            return Help("what weights become after their move is", self.projected)
         if all(self.each):
             lines = zip((self.first, self.location), self.each, strict=True)
             code = "\n".join(_over(location, names) for location, names in lines)

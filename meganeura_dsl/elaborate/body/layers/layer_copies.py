@@ -108,7 +108,9 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
             continue
         mover = state.mover(name)
         if mover is not None:
-            raise ProblemError(MovedTwice(location, name, mover.location))
+            value = " ".join(statement.value.span.text.split())
+            code = f"project {relative} = {value}" if set(names) == {relative} else ""
+            raise ProblemError(MovedTwice(location, name, mover.location, projected=code))
         if name in state.body.updates:
             cure = "is updated by the layer itself: apply it with `training=false`"
             raise frame.refuse(statement.span, f"`{name}`", cure)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Protocol
 
+from meganeura_dsl.diagnostics.other_names import Answer
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.deferred_numbers import defer
@@ -198,7 +199,8 @@ def set_update(statement: ast.Update, frame: Frame) -> None:
         info = None
     if info is None or info.kind not in UPDATED:
         kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
-        raise ProblemError(UnknownName(frame.location(path.span), relative, kind, ()))
+        location, answer = frame.location(path.span), _projection(statement, relative, frame)
+        raise ProblemError(UnknownName(location, relative, kind, (), answer))
     if entries:
         now = frame.state.current(name)
         value = with_part(statement.span, now, entries, statement.value, frame)
@@ -214,6 +216,17 @@ def set_update(statement: ast.Update, frame: Frame) -> None:
     frame.state.body.updates[name] = value
     if "." not in relative:
         frame.names[relative] = value
+
+
+def _projection(statement: ast.Update, path: str, frame: Frame) -> Answer | None:
+    """The answer to an update of weights that an objective of this `train` block moves."""
+    state, found = frame.state, frame.module.find(path)
+    is_model = found is not None and isinstance(found[1], ast.Model)
+    is_label = any(name == path or name.startswith(f"{path}.") for name in state.body.parameters)
+    if not state.train.objectives or not (is_model or is_label) or statement.entries:
+        return None
+    value = " ".join(statement.value.span.text.split())
+    return Answer(f"what weights become after their move is `project {path} = {value}`", ())
 
 
 def _split(statement: ast.Update, frame: Frame) -> tuple[ast.Path, Entries]:
