@@ -350,15 +350,20 @@ def _average(
     gate: Gate,
     updates: dict[str, Value],
 ) -> None:
-    """Lets the exponential moving averages of what moved follow it."""
-    if settings.ema is None or not settings.part.moves:
+    """Lets the exponential moving averages of what moved follow it.
+
+    Each part of a step declares them.
+    """
+    if settings.ema is None:
         return
     for name, move in moves.items():
         build, parameter = copy.build, copy.leaves[name]
         with build.at(parameter.origin):
-            new = as_f32(build, updates[name])
+            new = as_f32(build, updates.get(name, parameter))
             update = Update(build, name, {}, settings.interval_of(name), move.counter)
             average = update.state(AVERAGE, new.type)
+            if name not in updates:
+                continue
             way = update.times(1 - settings.ema, update.op(Sub(), new, average))
             followed = update.when_due(update.op(Add(), average, way), average)
             updates[average_of(name)] = gate.kept(move.finite, followed, average)

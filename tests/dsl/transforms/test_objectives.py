@@ -1,6 +1,7 @@
 """Several objectives in one step: which values each of them meets, and what each moves."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from textwrap import dedent, indent
 
 import pytest
@@ -11,6 +12,7 @@ from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.objectives import Moved, reached
+from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.pipeline import Program, elaborate_train
@@ -352,6 +354,21 @@ def test_an_average_is_that_of_what_was_projected() -> None:
     settings = TrainingSettings(Sgd(RATE), ema=0.75)
     found = step(f"minimize a * x\n{PROJECT}", settings, **{"optimizer.a.average": A})
     assert found["optimizer.a.average"] == pytest.approx(A + 0.25 * (bounded(A - RATE * X) - A))
+
+
+def test_all_parts_of_a_step_keep_the_same_tensors() -> None:
+    for body in (
+        f"minimize a * x\n{PROJECT}",
+        f"minimize a * x over a\n{PROJECT}\nminimize b over b",
+    ):
+        kept: list[set[str]] = []
+        for part in (StepPart.WHOLE, StepPart.SUM):
+            settings = TrainingSettings(
+                Adam(RATE), accumulate=2, ema=0.75, every=(("a", 3),), part=part
+            )
+            graph = training_step(forward(body), replace(settings, skip_not_finite=True))
+            kept.append({v.op.name for v in graph.values if isinstance(v.op, Parameter)})
+        assert kept[0] == kept[1]
 
 
 def test_a_projection_is_not_parted_from_its_move() -> None:
