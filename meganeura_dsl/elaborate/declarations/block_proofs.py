@@ -249,12 +249,16 @@ def is_held_back(problem: Problem, others: tuple[Problem, ...]) -> bool:
 
 
 def _follows(problem: Problem, others: tuple[Problem, ...]) -> bool:
-    """True if a problem lacks a smallest size, `h >= 2`, and another `h % 2 == 0`, which has it."""
-    least = re.fullmatch(r"(\w+) >= (\d+)", _fact(problem))
+    """True if a problem lacks a smallest size, and another a divisor of the size, which has it.
+
+    They are `h >= 2` and `h % 2 == 0`, or `h//2 >= 2` and `h % 4 == 0`.
+    """
+    least = re.fullmatch(r"(\w+)(?://(\d+))? >= (\d+)", _fact(problem))
     if least is None:
         return False
+    needed = int(least[2] or 1) * int(least[3])
     divisors = (re.fullmatch(rf"{least[1]} % (\d+) == 0", _fact(each)) for each in others)
-    return any(each is not None and int(each[1]) >= int(least[2]) for each in divisors)
+    return any(each is not None and int(each[1]) >= needed for each in divisors)
 
 
 def _fact(problem: Problem) -> str:

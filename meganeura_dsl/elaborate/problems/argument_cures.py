@@ -1,14 +1,14 @@
 """Cures of arguments that do not fit an input, from the call as it is written."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.origin_cures import main_operand
-from meganeura_dsl.elaborate.problems.shape_cures import Side
-from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.elaborate.problems.shape_cures import LONGEST, Side
+from meganeura_dsl.elaborate.values import ElabValue, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import Size, show
 
@@ -28,6 +28,39 @@ def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
     order = ", ".join([*wanted, *(each for each in given if "=" in each)])
     text = f"its inputs are {', '.join(f'`{each}`' for each in wanted)}, in this order"
     return Help(text, f"{found[1]}({order})")
+
+
+def one_source(first: str, second: str, span: Span) -> Help | None:
+    """Returns the line of a value that is to be computed from the source of another one.
+
+    Both are names of lines `k = source |> ...` with the same layers, such as keys and values. The
+    source that stays is the one that nothing else of the block reads. `span` is the call.
+    """
+    text = span.source.text[: span.start]
+    block = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[-1]
+    of_first, of_second = (
+        re.search(rf"^ +{name} = (\w+) \|> (.+)$", block, re.MULTILINE) for name in (first, second)
+    )
+    if of_first is None or of_second is None or of_first[1] == of_second[1]:
+        return None
+    lines = (of_first, of_second)
+    layers = [
+        [re.sub(r"^[\w.]+: *|\(\[.*\]\)$", "", each) for each in found[2].split(" |> ")]
+        for found in lines
+    ]
+    whole = span.source.text[len(text) - len(block) :]
+    body = re.split(r"\n(?=\S)", whole)[0].partition("\n ")[2]
+    reads = [len(re.findall(rf"(?<!\.)\b{found[1]}\b(?!\s*[:=])", body)) for found in lines]
+    if layers[0] != layers[1] or min(reads) != 1 or reads[0] == reads[1]:
+        return None
+    kept, moved = (lines[0], lines[1]) if reads[0] == 1 else (lines[1], lines[0])
+    names = (first, second) if kept is lines[0] else (second, first)
+    label = re.match(r"[\w.]+: *", moved[2])
+    rest = re.sub(r"^[\w.]+: *", label[0] if label else "", kept[2])
+    return Help(
+        f"`{names[0]}` is of `{kept[1]}`, and `{names[1]}` of `{moved[1]}`: both come from one",
+        f"{names[1]} = {kept[1]} |> {rest}",
+    )
 
 
 def insertion_cure(given: Side, wanted: Sequence[str]) -> Help | None:
@@ -66,6 +99,44 @@ def conversion(span: Span, name: str, place: int, wanted: str, shape: str) -> He
     is_index = to == "i32"
     text = f"declare what comes in as `{to}{shape}`, or convert it" if is_index else "convert it"
     return Help(text, f"{to}({value})")
+
+
+def to_float(values: Sequence[Tensor], names: Mapping[str, ElabValue], span: Span) -> Help | None:
+    """Returns the cure that converts the first operand that is no float, where floats are taken.
+
+    `names` are the values in scope, and `span` is where the operation is written. Without
+    code for an operand that its line does not say.
+    """
+    line = span.source.line(span.line)
+    for value in values:
+        if value.type.dtype.is_float or isinstance(value.op, ops.Constant | ops.Broadcast):
+            continue
+        called = [name for name, each in names.items() if each is value]
+        origin = value.origin.span
+        if not called and origin is not None and origin.source is span.source:
+            called = [" ".join(origin.text.split())]
+        written = next((each for each in called if each in line), "")
+        if not written or len(written) > LONGEST:
+            return None
+        if span.text == "/" and value.type.dtype.is_integer:
+            return Help(
+                "convert it, or divide by `//`, which rounds down", _quotient(span, written)
+            )
+        return Help("convert it", f"f32({written})")
+    return None
+
+
+def _quotient(span: Span, written: str) -> str:
+    """A division of whole numbers with its names converted, or one side if it has no others.
+
+    `span` is its sign.
+    """
+    before, after = span.source.text[: span.start], span.source.text[span.end :]
+    found = re.search(r"([\w.]+)\s*$", before), re.match(r"\s*([\w.]+)(?![\w.(\[])", after)
+    if found[0] is None or found[1] is None:
+        return f"f32({written})"
+    sides = (each[1] for each in found if each is not None)
+    return " / ".join(f"f32({each})" if each.isidentifier() else each for each in sides)
 
 
 def mask_cure(name: str, *, has_bias: bool) -> Help:

@@ -36,9 +36,25 @@ class Clause:
             return None
         if self.before:
             return Edit(self.span, f"{self.lead}{fact}, ")
+        implied = self._implied_by(fact)
+        if implied is not None:
+            return Edit(implied, fact)
         line = self.span.source.line(self.span.line)
         is_long = self.lead == FIRST and len(line) + len(self.lead) + len(fact) > WIDTH
         return Edit(self.span, ("\n    where " if is_long else self.lead) + fact)
+
+    def _implied_by(self, fact: str) -> Span | None:
+        """The clause `h % 2 == 0` before, in whose place `h % 4 == 0` can stand."""
+        divided = re.fullmatch(r"(\w+) % (\d+) == 0", fact)
+        text = self.span.source.text
+        start = text.rfind("where ", 0, self.span.start)
+        if divided is None or self.lead == FIRST or start < 0:
+            return None
+        clause = re.compile(rf"(?<=[ ,]){divided[1]} % (\d+) == 0(?=\s*(?:,|$))")
+        for found in clause.finditer(text, start, self.span.start):
+            if int(found[1]) and int(divided[2]) % int(found[1]) == 0:
+                return Span(self.span.source, found.start(), found.end())
+        return None
 
 
 @dataclass(frozen=True)

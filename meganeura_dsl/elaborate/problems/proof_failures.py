@@ -8,6 +8,7 @@ from functools import partial
 from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
+from meganeura_dsl.elaborate.problems.argument_cures import to_float
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.part_cures import wider_cure
@@ -152,20 +153,6 @@ def in_notation(text: str, code: str) -> str:
     return re.sub(r"`([A-Z]\w*)`", written, text)
 
 
-def _float_cure(location: Location, operands: Sequence[Tensor], text: str) -> Help | None:
-    """The conversion of whole numbers that are given to an op of floats."""
-    if "takes f32 or f16, not " not in text or not operands:
-        return None
-    span = location.span
-    line = span.source.text[: span.start].rpartition("\n")[2]
-    left = re.search(r"([\w.]+)\s*$", line)
-    if span.text != "/" or left is None:
-        return Help("convert whole numbers with f32(...)")
-    rest = re.match(r"\s*([\w.]+)", span.source.text[span.end :])
-    code = f"f32({left[1]}) / {rest[1]}" if rest is not None else f"f32({left[1]})"
-    return Help("convert whole numbers; `//` divides them without a rest", code)
-
-
 def _other_join(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
     """The axis along which tensors can be joined, if there is one, and they cannot along this."""
     code = " ".join(location.span.text.split())
@@ -203,8 +190,10 @@ def refusal(
     """The problem of an op whose type rule refuses its operands, with a cure by what is around."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
-        text = in_notation(str(error), location.span.text)
-        return TypeRuleBroken(location, text, found, _float_cure(location, operands, text))
+        fault, cure = in_notation(str(error), location.span.text), None
+        if around is not None and re.search(r" takes f32 or f16\b", fault):
+            cure = to_float(operands, around.names, location.span)
+        return TypeRuleBroken(location, fault, found, cure)
     reason = in_notation(error.reason, location.span.text)
     condition = error.condition
     if not isinstance(condition, Compare):

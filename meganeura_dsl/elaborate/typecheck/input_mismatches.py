@@ -9,6 +9,7 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     insertion_cure,
     label_start,
     one_of_each_row,
+    one_source,
     other_part,
     rank_cure,
 )
@@ -70,6 +71,11 @@ def argument_problem(
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
     described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
+    advice = (
+        f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
+        f"`{block.name.text}` is given besides: pass a tensor of that size"
+    )
+    same = _of_one_source(inner, block, item, mismatch.axis, location.span)
     fact = deciding_fact(inner.facts, condition)
     return ArgumentMismatch(
         location,
@@ -80,11 +86,35 @@ def argument_problem(
         mismatch.axis,
         example,
         fact,
-        f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
-        f"`{block.name.text}` is given besides: pass a tensor of that size",
-        argument_order(location.span.text, [each.name for each in block.inputs])
+        advice,
+        same
+        or argument_order(location.span.text, [each.name for each in block.inputs])
         or _laid_out(inner, block, item, value, location.span),
     )
+
+
+def _of_one_source(
+    inner: Frame, block: ast.Block, item: ast.Input, axis: int, span: Span
+) -> Help | None:
+    """Returns the cure for two inputs that share an axis and are computed from two values."""
+    entries = item.type.shape.entries
+    if axis >= len(entries) or any(isinstance(each, ast.Rest) for each in entries):
+        return None
+    entry = entries[axis]
+    if not isinstance(entry, ast.Name) or inner.parent is None:
+        return None
+    others = [
+        each
+        for each in block.inputs[: block.inputs.index(item)]
+        if any(isinstance(it, ast.Name) and it.text == entry.text for it in each.type.shape.entries)
+    ]
+    if not others:
+        return None
+    around = {value.id: name for name, value in inner.parent.names.items() if is_tensor(value)}
+    given = [inner.names[each.name] for each in (others[0], item)]
+    names = [around.get(each.id, "") for each in given if is_tensor(each)]
+    first, second = names if len(names) == 2 else ("", "")
+    return one_source(first, second, span) if first and second else None
 
 
 def _laid_out(

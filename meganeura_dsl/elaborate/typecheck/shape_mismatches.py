@@ -9,6 +9,7 @@ from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cu
 from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.path_cures import path_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -75,6 +76,8 @@ def shape_mismatch(
         frame, span, operator, pair, names, (left_axis, right_axis), changed
     )
     cure = cure or numbers_cure(pair, (left_axis, right_axis), frame.state.values.source_of)
+    if frame.choices.words and names[0].isidentifier() and names[1].isidentifier():
+        cure = cure or path_cure(span, names, sizes, frame.choices.words)
     cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
     return ShapeMismatch(
         location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure

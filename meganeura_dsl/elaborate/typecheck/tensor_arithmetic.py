@@ -5,7 +5,7 @@ from dataclasses import replace
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems import habits
-from meganeura_dsl.elaborate.problems.argument_cures import one_hot_cure
+from meganeura_dsl.elaborate.problems.argument_cures import one_hot_cure, to_float
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ElementTypeMismatch,
@@ -174,7 +174,9 @@ def _like(frame: Frame, span: Span, value: ElabValue, other: Tensor) -> Tensor:
     if isinstance(value, bool) and dtype is DType.BOOL:
         return scalar(frame, span, value, dtype, shape)
     fault = f"a tensor of {dtype.value} cannot meet {describe(value)}"
-    raise ProblemError(ElementTypeMismatch(frame.location(span), fault, str(other.type)))
+    problem = ElementTypeMismatch(frame.location(span), fault, str(other.type))
+    cure = to_float([other], frame.names, span) if is_number(value) or is_size(value) else None
+    raise ProblemError(problem if cure is None else replace(problem, cure=cure))
 
 
 def align(
@@ -207,7 +209,9 @@ def power(frame: Frame, span: Span, left: ElabValue, right: ElabValue) -> Tensor
         raise ProblemError(WrongKind(location, "a tensor left of `**`", describe(left), cure))
     if not left.type.dtype.is_float:
         what = "`**` takes floats on its left"
-        raise ProblemError(ElementTypeMismatch(location, what, str(left.type)))
+        problem = ElementTypeMismatch(location, what, str(left.type))
+        cure = to_float([left], frame.names, span)
+        raise ProblemError(problem if cure is None else replace(problem, cure=cure))
     if isinstance(right, float) and abs(right) == 0.5:
         root = frame.add(span, ops.Sqrt(), left)
         return root if right > 0 else _reciprocal(frame, span, root)

@@ -79,7 +79,8 @@ def check_where(
                 inner.build.facts = inner.facts.assume(part)
             elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller(), clause, part, verdict)
-                cure = problem.cure or _smallest(given, block, clause)
+                cure = problem.cure or _too_many(given, block, clause, caller().span)
+                cure = cure or _smallest(given, block, clause)
                 raise ProblemError(replace(problem, cure=cure))
 
 
@@ -110,6 +111,38 @@ def _with_position(
     if negative_bound(block, name) is None and not isinstance(verdict, Proved):
         raise ProblemError(_unmet(inner, block, caller, clause, least, verdict))
     return replace(given, names={**given.names, name: size})
+
+
+_LIMITS = {"<=": (False, 0), "<": (False, -1), ">=": (True, 0), ">": (True, -1)}
+"""Comparisons of a size with its limit: true if the limit comes first, and what is added to it."""
+
+
+def _too_many(inner: Frame, block: ast.Block, clause: ast.Expression, call: Span) -> str:
+    """Advice for an axis that is longer than a number of the configuration, both of them known."""
+    if not isinstance(clause, ast.Binary) or clause.operator not in _LIMITS:
+        return ""
+    is_first, more = _LIMITS[clause.operator]
+    axis, limit = (clause.right, clause.left) if is_first else (clause.left, clause.right)
+    most = inner.evaluate(limit) if isinstance(limit, ast.Name | ast.Integer) else None
+    if not isinstance(axis, ast.Name) or not isinstance(most, int) or most + more < 1:
+        return ""
+    given, most = inner.names.get(axis.text), most + more
+    places = [
+        (item, at)
+        for item in block.inputs
+        for at, entry in enumerate(item.type.shape.entries)
+        if isinstance(entry, ast.Name) and entry.text == axis.text
+    ]
+    if len(places) != 1 or not isinstance(given, int) or inner.module.is_library:
+        return ""
+    (item, at), value = places[0], inner.names[places[0][0].name]
+    around = {} if inner.parent is None else inner.parent.names
+    line = call.source.line(call.line)
+    named = [name for name, each in around.items() if each is value and name in line]
+    part = f"{named[0] if named else item.name}[{':, ' * at}:{most}]"
+    is_config = isinstance(limit, ast.Name) and limit.text in {x.name for x in block.parameters}
+    other = f", or make it with `{limit.span.text}={given - more}`" if is_config else ""
+    return f"`{item.name}` has {given} and may have {most}: pass `{part}`{other}"
 
 
 def _smallest(
@@ -208,6 +241,7 @@ def _where_problem(
         _of_output_pad(inner, clause)
         or _of_depthwise(inner, block, clause)
         or _of_groups(inner, block, clause)
+        or _of_kept_channels(inner, caller, clause)
         or _of_incoming(inner, caller, clause)
         or _of_channels_last(inner, caller, clause)
         or _of_axes(inner, part)
@@ -317,6 +351,34 @@ def _of_groups(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
         "a depthwise convolution has a group for each channel that comes in:\n"
         f"`{block.name.text}({kept}, {window}, groups={kept})`, and one of window 1 behind it "
         "makes others"
+    )
+
+
+def _of_kept_channels(inner: Frame, caller: Location, clause: ast.Expression) -> str:
+    """Advice for a convolution that keeps its channels, and has other channels for its groups.
+
+    That is a depthwise one by its form. Those for groups are ones that a layer of the block makes.
+    """
+    groups, incoming, asked = (inner.names.get(name, "") for name in ("groups", "c_in", "c"))
+    is_own = inner.module.is_library and clause.span.text in (
+        "c % groups == 0",
+        "c_in % groups == 0",
+    )
+    if not (is_own and is_size(groups) and is_size(incoming) and asked == incoming):
+        return ""
+    call = " ".join(caller.span.text.split())
+    found = re.search(r"\((?P<channels>[^(),]+),.*\bgroups\s*=\s*(?P<groups>\w+)", call)
+    outermost = [inner, *inner.enclosing()][-1].declaration
+    if found is None or isinstance(groups, int) or outermost is None:
+        return ""
+    others = outermost.span.text.replace(caller.span.text, "")
+    makes = re.search(rf"\b(?:linear|conv[123]d)\({found['groups']}\s*,", others)
+    if makes is None:
+        return ""
+    code = f"{call[: found.start('groups')]}{found['channels']}{call[found.end('groups') :]}"
+    return (
+        "a depthwise convolution has a group for each channel that comes in, and\n"
+        f"`{found['groups']}` are other channels: `{code}`"
     )
 
 

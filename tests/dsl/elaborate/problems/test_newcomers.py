@@ -329,7 +329,7 @@ block Cross(heads)(x: [n, s, d], memory: [n, t, d]) -> [n, s, d]
     ),
     "values_of_the_other_sequence": (
         "E0308",
-        "axis 2 is s here",
+        "v = memory |> wv: linear(d) |> rearrange([n, t, heads * hd] -> [n, heads, t, hd])",
         """\
 block Cross(heads)(x: [n, s, d], memory: [n, t, d]) -> [n, s, d]
     where d % heads == 0:

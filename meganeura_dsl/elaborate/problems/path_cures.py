@@ -1,0 +1,68 @@
+"""Cures of shapes that differ on one path alone: the condition of the choice that leads there."""
+
+import re
+from collections.abc import Sequence
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.shape_cures import is_written
+from meganeura_dsl.symbolic.size import Size, show, substitute
+
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def path_cure(
+    span: Span, names: Sequence[str], sizes: tuple[Size, Size], path: Sequence[str]
+) -> Help | None:
+    """The `if` before, which brings a side to another shape, made to hold where sizes differ too.
+
+    `span` is where the sides meet, `names` are theirs, and `path` are the conditions that hold. The
+    `if` has no `else`, binds one of the names, and its condition does not hold.
+    """
+    text = span.source.text[: span.start]
+    block = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[-1].split("\n")
+    first, second = (re.sub(r"(?<=\w)\*(?=\w)", " * ", show(size)) for size in sizes)
+    differing = f"{first} != {second}"
+    for name in _only_in_one(*sizes):
+        if substitute(sizes[0], {name: 1}) == substitute(sizes[1], {name: 1}):
+            differing = f"{name} != 1"
+            break
+    else:
+        if not (is_written(first) and is_written(second)) or "//" in first + second:
+            return None
+    holding = {each.replace(" ", "") for each in path}
+    for at in range(len(block) - 1, -1, -1):
+        found = re.fullmatch(r"(?P<indent> +)if (?P<condition>.+):", block[at])
+        if found is None or _opposite(found["condition"]) not in holding:
+            continue
+        body = list[str]()
+        for line in block[at + 1 :]:
+            if line.strip() and not line.startswith(found["indent"] + " "):
+                break
+            body.append(line.strip())
+        after = block[at + 1 + len(body) :]
+        is_whole = not any(re.match(rf"{found['indent']}(else|elif)\b", line) for line in after[:1])
+        if is_whole and any(re.match(rf"{name} *=", line) for line in body for name in names):
+            return Help(
+                f"nothing makes {first} and {second} equal on this path: let the branch be taken\n"
+                "where they differ too",
+                f"if {found['condition']} or {differing}:",
+            )
+    return None
+
+
+def _only_in_one(left: Size, right: Size) -> list[str]:
+    """The names that one of two sizes has and the other has not."""
+    first, second = (
+        set[str]() if isinstance(size, int) else set(size.variables()) for size in (left, right)
+    )
+    return sorted(first ^ second)
+
+
+def _opposite(condition: str) -> str:
+    """A condition as it is shown on the path where it does not hold, without its spaces."""
+    compared = re.fullmatch(r"(.+?) (==|!=|<=|>=|<|>) (.+)", condition)
+    if compared is None:
+        return f"not{condition}"
+    shown = f"{compared[1]}{_OPPOSITE[compared[2]]}{compared[3]}"
+    return shown.replace(" ", "")
