@@ -166,6 +166,7 @@ CASES: Sequence[Case] = (
     Case("any", "f32(any(x > 0, 1))", {"x": ROWS}, slopes=False),
     Case("all", "f32(all(x > 0, 1))", {"x": ROWS}, slopes=False),
     Case("argmax", "f32(argmax(x, 1))", {"x": ROWS}, slopes=False),
+    Case("argmin", "f32(argmin(x, 1))", {"x": ROWS}, slopes=False),
     *(Case(name, f"{name}(x, 1)", {"x": ROWS[:5]}) for name in ("cumsum", "cumprod")),
     # Of equals the first takes the gradient here, and the last in PyTorch.
     *(Case(name, f"{name}(x, 1)", {"x": UNTIED}) for name in ("cummax", "cummin")),
@@ -299,6 +300,7 @@ ELSEWHERE: Mapping[str, str] = {
         "draws at random: tests/stdlib_models/test_ranges.py",
     ),
     "confusion_matrix": "counts",
+    "show": "is what it is given",
     "rope": "turns by angles of whole numbers",
     "lstm": "scans lstm_step",
     "gru": "scans gru_step",

@@ -204,7 +204,6 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     },
     "mean(z, [n, c, d] -> [n, d])": {"reduce": "z.mean(1)"},
     "cumprod(x, 1)[:, -1]": {"prod": "x.prod(1)"},
-    "argmax(-x, 1)": {"argmin": "x.argmin(1)"},
     "sum(i32(x != 0), 1)": {"count_nonzero": "x.count_nonzero(1)"},
     "rising, _places = sort(x, 1)\nrising[:, (d - 1) // 2]": {"median": "x.median(1).values"},
     "x[:, 1:] - x[:, :-1]": {"diff": "x.diff()"},

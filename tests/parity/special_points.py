@@ -120,6 +120,7 @@ REFERENCES: Mapping[str, Callable[..., Tensor]] = {
     "any": lambda x: (x > 0).any(1).double(),
     "all": lambda x: (x > 0).all(1).double(),
     "argmax": lambda x: x.argmax(1).double(),
+    "argmin": lambda x: x.argmin(1).double(),
     "cumsum": lambda x: x.cumsum(1),
     "cumprod": lambda x: x.cumprod(1),
     "cummax": lambda x: x.cummax(1).values,

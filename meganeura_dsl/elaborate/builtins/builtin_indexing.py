@@ -154,6 +154,19 @@ def argmax(call: BuiltinCall) -> ElabValue:
     return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)
 
 
+def argmin(call: BuiltinCall) -> ElabValue:
+    """The index of the smallest element along an axis, the first of equals."""
+    value = call.tensor(0)
+    axis, of = call.axis(call.option(1, "axis", -1), value.type.rank), value.type
+    if of.dtype.is_float:
+        turned = call.add(ops.Neg(), value)
+    else:  # the least i32 has no opposite, and u32 no sign
+        last = (1 << 32) - 1 if of.dtype is DType.U32 else -1
+        top = tensor_values.scalar(call.frame, call.span, last, of.dtype, of.shape)
+        turned = call.add(ops.Sub(), top, value)
+    return call.add(ops.ArgMax(axis), turned)
+
+
 def sort(call: BuiltinCall) -> ElabValue:
     """The elements along an axis in order, and the position of each before."""
     x = call.tensor(0)

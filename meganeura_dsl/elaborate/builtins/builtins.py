@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.builtins.builtin_creation import full, random_norma
 from meganeura_dsl.elaborate.builtins.builtin_gradient import grad
 from meganeura_dsl.elaborate.builtins.builtin_indexing import (
     argmax,
+    argmin,
     argsort,
     cumulative,
     gather,
@@ -159,6 +160,12 @@ BUILTINS: dict[str, Builtin] = {
         "argmax(x, axis=-1)",
         "The index of the largest element along an axis, the first of equals.",
         argmax,
+        ("axis",),
+    ),
+    "argmin": Builtin(
+        "argmin(x, axis=-1)",
+        "The index of the smallest element along an axis, the first of equals.",
+        argmin,
         ("axis",),
     ),
     "sort": Builtin(

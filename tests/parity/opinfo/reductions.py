@@ -81,16 +81,14 @@ def _extreme(name: str) -> Callable[[Any], Said]:
     return say
 
 
-def _argmax(sign: str) -> Callable[[Any], Said]:
+def _place(name: str) -> Callable[[Any], Said]:
     def say(sample: Any) -> Said:  # noqa: ANN401
         of = given(sample, "dim keepdim")
         rank = of.x.dim()
         if of["dim"] is None:
-            text = f"argmax({sign}{flat('x', rank)}, 0)"
+            text = f"{name}({flat('x', rank)}, 0)"
             return Said(kept(text, range(rank) if of["keepdim"] else ()), {"x": of.x})
-        return Said(
-            _reduced(f"argmax({sign}{{x}}{{axes}})", of.x, of["dim"], of["keepdim"]), {"x": of.x}
-        )
+        return Said(_reduced(f"{name}({{x}}{{axes}})", of.x, of["dim"], of["keepdim"]), {"x": of.x})
 
     return say
 
@@ -165,8 +163,8 @@ ROWS = (
     Row("min", "min/reduction_no_dim", _over("min({x}{axes})"), dtypes=NUMBERS),
     Row("max, argmax", "max/reduction_with_dim", _extreme("max"), dtypes=NUMBERS, refused=NO_AXIS),
     Row("min, argmax", "min/reduction_with_dim", _extreme("min"), dtypes=NUMBERS, refused=NO_AXIS),
-    Row("argmax", "argmax", _argmax(""), dtypes=NUMBERS, refused=NO_AXIS),
-    Row("argmax", "argmin", _argmax("-"), dtypes=NUMBERS, refused=NO_AXIS),
+    Row("argmax", "argmax", _place("argmax"), dtypes=NUMBERS, refused=NO_AXIS),
+    Row("argmin", "argmin", _place("argmin"), dtypes=NUMBERS, refused=NO_AXIS),
     Row("variance", "var", _variance, refused=NO_AXIS),
     Row("variance", "var/unbiased", _variance, refused=NO_AXIS),
     Row("any", "any", _over("any({x}{axes})", "dim keepdim"), dtypes=(BOOL,), refused=NO_AXIS),

@@ -194,6 +194,10 @@ CASES: dict[str, Array | float] = {
     "f32(argmax(y))": Y.argmax(-1),
     "f32(argmax(y, 0))": Y.argmax(0),
     "f32(argmax(zeros([3, 2]), 0))": np.zeros(2),
+    "f32(argmin(y))": Y.argmin(-1),
+    "f32(argmin(y, axis=0))": Y.argmin(0),
+    "f32(argmin(i32(y), 0))": Y.astype(np.int32).argmin(0),
+    "f32(argmin(zeros([3, 2]), 0))": np.zeros(2),
     "y * sum([1, 2, 3]) + max(1, 4) - min(2, 7)": Y * 6 + 2,
     # movement
     "rearrange(y, [a, b, c] -> [c, a, b])": Y.transpose(2, 0, 1),

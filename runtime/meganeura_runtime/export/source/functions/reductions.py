@@ -53,8 +53,9 @@ def reduced(arguments: Arguments) -> Code:
 
 
 def argmax(arguments: Arguments) -> Code:
-    """Writes `argmax`."""
-    return method(arguments.tensor(0), "argmax", str(arguments.number(1, "axis", -1)))
+    """Writes `argmax` and `argmin`."""
+    callee = arguments.node.callee
+    return method(arguments.tensor(0), callee, str(arguments.number(1, "axis", -1)))
 
 
 def in_order(arguments: Arguments) -> Code:

@@ -47,7 +47,7 @@ TABLE: dict[str, Callable[[Arguments], Code]] = {
     "where": chosen,
     "stop_gradient": detached,
     "show": unchanged,
-    "argmax": argmax,
+    **dict.fromkeys(("argmax", "argmin"), argmax),
     "sort": in_order,
     "argsort": in_order,
     "top_k": top_k,
