@@ -1,6 +1,5 @@
 """The page of mistakes names tests that exist."""
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -19,9 +18,8 @@ def test_mistakes_are_named() -> None:
 
 @cache
 def defined_in(file: str) -> frozenset[str]:
-    """Names of the functions at the top level of a file."""
-    tree = ast.parse((ROOT / file).read_text())
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    """Names of the functions at the top level of a file; to parse the files takes 10 s."""
+    return frozenset(re.findall(r"^def (\w+)\(", (ROOT / file).read_text(), re.MULTILINE))
 
 
 @each_of(("file", "test"), NAMED)
