@@ -300,7 +300,9 @@ class RecursiveBlock(LocatedProblem, code="E0208", topic="recursion"):
 
     def report(self) -> Report:
         return self.words(
-            f"`{self.chain[-1]}` applies itself", " applies ".join(f"`{n}`" for n in self.chain)
+            f"`{self.chain[-1]}` applies itself",
+            " applies ".join(f"`{n}`" for n in self.chain),
+            cure=Help("repeat a layer by a loop", "for i in 0..depth:"),
         )
 
 
@@ -311,7 +313,9 @@ class ImportCycle(LocatedProblem, code="E0210", topic="imports"):
 
     def report(self) -> Report:
         return self.words(
-            "these imports form a circle", " imports ".join(f"`{n}`" for n in self.chain)
+            "these imports form a circle",
+            " imports ".join(f"`{n}`" for n in self.chain),
+            cure=Help("move what both need to a file that imports neither"),
         )
 
 

@@ -155,3 +155,13 @@ def test_an_operand_that_is_no_float_is_converted(wrong: str, operand: str, code
     assert first.help.code == code
     assert not errors(NUMBERS.format(wrong.replace(operand, code)))
     assert ("`//`" in first.help.text) == ("/" in wrong)
+
+
+def test_a_block_that_applies_itself_is_told_a_loop() -> None:
+    tower = "block Tower(c)(x: [n, c]) -> [n, c]:\n{}  return x\n"
+    first, *_ = errors(tower.format("  x = x |> a: linear(c) |> b: Tower(c)\n"))
+    assert first.code == "E0208"
+    assert first.help is not None
+    assert first.help.code is not None
+    rounds = tower.format(f"  {first.help.code}\n    x = x |> a[i]: linear(c)\n")
+    assert not errors(rounds.replace("(c)(x", "(c, depth)(x"))
