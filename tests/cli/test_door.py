@@ -26,6 +26,7 @@ ARGUMENTS = {
     "export": ["{}:net", "--random-weights", "0", "-o", "o.onnx"],
     "fit": ["{}:fit", "--device", "cpu"],
     "generate": ["{}:net", "--random-weights", "0", "--prompt", "x"],
+    "graph": ["{}:net", "-o", "net.dot"],
     "gradcheck": ["{}", "--examples", "1"],
     "profile": ["{}:net", "--device", "cpu"],
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],
@@ -50,6 +51,8 @@ MAKES_NOTHING = {
     "import",
     "lsp",
     "report",
+    "weights get",
+    "weights list",
 }
 """Commands that make nothing of a program; `check` is what the others are held against."""
 

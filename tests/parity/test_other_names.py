@@ -39,6 +39,8 @@ INPUTS = {
 DRAWN = {
     "random_normal([n, d])": (0, 1),
     "random_uniform([n, d])": (0.5, 12**-0.5),
+    "random_normal(shape(x))": (0, 1),
+    "random_uniform(shape(x))": (0.5, 12**-0.5),
     "i32(floor(10 * random_uniform([n, d])))": (4.5, 8.25**0.5),
     "f32(random_uniform([n, d]) < 0.3)": (0.3, 0.21**0.5),
     "argsort(random_uniform([n]))": (99.5, 3333.25**0.5),
