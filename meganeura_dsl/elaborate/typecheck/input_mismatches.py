@@ -87,8 +87,8 @@ def argument_problem(
         example,
         fact,
         advice,
-        same
-        or argument_order(location.span.text, [each.name for each in block.inputs])
+        argument_order(location.span.text, [each.name for each in block.inputs])
+        or same
         or _laid_out(inner, block, item, value, location.span),
     )
 

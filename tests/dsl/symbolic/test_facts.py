@@ -159,7 +159,7 @@ def test_facts_that_exclude_each_other(facts: list[Condition]) -> None:
     assert known.is_contradictory
     assert known.decide(equal(h, w)) == Proved()
     assert known.truth(equal(h, w)) is True
-    assert known.truth(condition=False) is True
+    assert known.truth(condition=False) is False, "a constant needs no facts"
     assert known.example(condition=True) is None
 
 

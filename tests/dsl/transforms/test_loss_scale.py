@@ -52,7 +52,7 @@ def stepped(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """The outputs of a step and what it keeps, from ones and the scale that is given."""
     interpreter = Interpreter(graph)
-    kept = {
+    kept: dict[str, Array] = {
         name: np.ones([int(str(size)) for size in leaf.type.shape], np.float32)
         if leaf.type.dtype is DType.F32
         else np.array(0, np.int32)
@@ -60,7 +60,7 @@ def stepped(
         if name not in fed
     }
     if SCALE in kept:
-        kept |= {SCALE: np.float32(scale - FIRST), GROWTH: np.array(count, np.int32)}
+        kept |= {SCALE: np.array(scale - FIRST, np.float32), GROWTH: np.array(count, np.int32)}
     results = interpreter.run({**kept, **fed})
     return dict(results.outputs), {**kept, **results.updates}
 

@@ -129,7 +129,7 @@ SAID = [
             "    x = x |> shortcut: linear(c)\n  return x + y\n"
         ),
         "E0301",
-        ["axis 1 of x is k, axis 1 of y is c", "on this path", "change the condition"],
+        ["axis 1 of x is k, axis 1 of y is c", "on this path", "let the branch be taken"],
     ),
     (
         "block A()(a: [n, d], w: [e, k]) = a @ w\n",

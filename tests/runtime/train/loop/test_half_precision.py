@@ -83,7 +83,7 @@ def test_an_overflow_halves_the_scale_until_gradients_fit(workspace: Workspace) 
     ]
     assert 4 < len(found) < STEPS // 2
     final = kept(workspace, "run")
-    assert final[SCALE] + FIRST == found[-1][2]
+    assert float(final[SCALE]) + FIRST == found[-1][2]
     assert final[GROWTH] == STEPS - found[-1][0]
     assert not any(isinstance(each, NotFinite) for each in workspace.events)
 

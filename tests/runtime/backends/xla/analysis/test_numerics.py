@@ -483,7 +483,7 @@ def test_a_run_goes_on_in_another_precision(tmp_path: Path) -> None:
         ("xla:cpu", "tf32", "E0559.*`xla:cpu` does not compute in tf32"),
         pytest.param("wgpu", "bf16", "E0559.*`wgpu`", marks=pytest.mark.adapter),
         ("auto", "bf16", "E0551.*no GPU computes in bf16 here; `xla:cpu` can, slowly"),
-        ("cpu", "f64", "E0513.*`precision` must be f32, tf32 or bf16"),
+        ("cpu", "f64", "E0513.*`precision` must be f32, tf32, f16 or bf16"),
     ],
 )
 def test_what_a_device_does_not_compute_in_is_refused(
