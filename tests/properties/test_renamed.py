@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from tests.dsl.elaborate.scope.test_new_symbols import PROVED, REFUSED
+from tests.effort import effort
 from tests.properties.candidates import candidate
 from tests.properties.renamed import MADE_UP, renamed, require_same
 
@@ -36,7 +37,7 @@ expect outer maps [n, 8, 32], [8, 3] -> [n, 16, 4]
 """
 
 
-@pytest.mark.parametrize("first", range(0, 30, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, effort(30, 600), SEEDS_PER_TEST))
 def test_names_change_nothing_of_random_programs(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         try:
@@ -48,7 +49,7 @@ def test_names_change_nothing_of_random_programs(first: int) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_names_change_nothing_where_they_once_did(name: str) -> None:
-    for seed in range(2):
+    for seed in range(effort(2, 10)):
         require_same(TEXTS[name], Random(seed))
 
 
