@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.ops import Parameter, Scan
+from meganeura_dsl.ir.ops import Constant, Parameter, Scan
 from meganeura_dsl.ir.types import example_sizes
 from meganeura_dsl.symbolic.assumptions import Proved, Refuted
 from meganeura_dsl.symbolic.conditions import Compare, show_condition
@@ -62,6 +63,7 @@ def export_onnx(
     symbolic = elaborate({})
     require_no_caches(symbolic.graph, "ONNX")
     _require_rounds(symbolic)
+    _require_numbers(symbolic)
     model = onnx_model(name, symbolic.graph, values, options, _kept(elaborate, symbolic.graph))
     examples = [_example(graph, values, sizes) for sizes, graph in _graphs(elaborate, symbolic)]
     difference = write(model, path, examples)
@@ -83,6 +85,17 @@ def _require_rounds(symbolic: Elaboration) -> None:
         cure = f"nothing was written: state `{show_condition(some)}`, or give the sizes: --set ..."
         problem = NoOnnxForm("scan", reason, value.origin.span, value.origin.path, cure)
         raise ProblemError(problem)
+
+
+def _require_numbers(symbolic: Elaboration) -> None:
+    """Refuse a real number that follows from an open size, such as `6.25 / s`: it is not known."""
+    for value in symbolic.graph.values:
+        op = value.op
+        if isinstance(op, Constant) and isinstance(op.value, float) and isnan(op.value):
+            reason = "it follows from a size that is open"
+            cure = "nothing was written: compute it from tensors, or give the sizes: --set ..."
+            origin = value.origin
+            raise ProblemError(NoOnnxForm("number", reason, origin.span, origin.path, cure))
 
 
 def _graphs(

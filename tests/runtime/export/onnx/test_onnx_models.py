@@ -156,6 +156,14 @@ def test_a_scan_that_may_have_no_round_is_refused(tmp_path: Path) -> None:
     certain.export(tmp_path / "net.onnx", OnnxOptions())
 
 
+def test_a_real_number_of_an_open_size_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = "block Net()(x: [n, s]) -> [n, s]:\n  return x * (6.25 / s)\n\nmodel net = Net()\n"
+    error = refusal(program(text, tmp_path), tmp_path)
+    assert isinstance(error.problem, NoOnnxForm)
+    assert "net.mgn:2" in str(error)
+    assert "it follows from a size that is open" in str(error)
+
+
 def test_random_numbers_are_refused_with_their_line_in_opset_17(tmp_path: Path) -> None:
     error = refusal(program(NOISE, tmp_path), tmp_path, OnnxOptions(OLDEST_OPSET))
     assert isinstance(error.problem, NoOnnxForm)
