@@ -35,6 +35,7 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.settings.value_cures import value_cure
 from meganeura_dsl.syntax.problems.grammar_problems import UnusableGrammar
 from meganeura_dsl.syntax.problems.text_problems import (
     FileTooLarge,
@@ -148,7 +149,7 @@ train fit(image: [batch, 784], label: i32[batch], epochs: [epochs]):
     batch     = 64
     epoch     = 20
     epochs    = 0.5
-    log_every = 0
+    steps     = 0
     optimizer = adma(lr=1e-3)
 """
 
@@ -168,6 +169,8 @@ block Net()(x: [n, 4]) -> [n, 8]:
 
 model net = Net()
 """
+HALF = within(FIT, "epochs    = 0.5")
+NONE = within(FIT, "steps     = 0")
 DATA = within(FIT, '"digits.safetensors"')
 FILE = Path("digits.safetensors")
 WEIGHTS = Path("resnet18.safetensors")
@@ -187,15 +190,23 @@ EXAMPLES: Mapping[str, Problem] = {
         MissingSetting(
             "batch", "a size that the inputs leave open", "batch = 64", within(FIT, "data      =")
         ),
-        WrongSettingType(within(FIT, "epochs    = 0.5"), "epochs", "a whole number", "0.5"),
-        ImpossibleSetting(within(FIT, "log_every = 0"), "log_every", "must be above 0", "0"),
+        WrongSettingType(
+            HALF,
+            "epochs",
+            "a whole number",
+            "0.5",
+            value_cure(["epochs"], given=0.5, kind="int_type", span=HALF),
+        ),
+        ImpossibleSetting(
+            NONE, "steps", "must be above 0", "0", value_cure(["steps"], 0, "greater_than", NONE)
+        ),
         UnknownChoice(
             within(FIT, "optimizer = adma(lr=1e-3)"), "optimizer", "adma", ("sgd", "adam", "adamw")
         ),
         NotASettingValue(whole("batch=2 * 32")),
         UnnamedArgument(whole("optimizer=adam(0.9)")),
         MalformedOverride(whole("batch")),
-        NoArguments(whole("epochs.lr=0.1"), "epochs"),
+        NoArguments(whole("epochs.lr=0.1"), "epochs", "lr", "optimizer"),
         NoPaths(whole('epochs["*.bias"]=3'), "epochs"),
         UnmatchedPaths(whole('optimizer["bodi.*"]=frozen'), "bodi.*", ("body.weight", "body.bias")),
         UnfitParameters(
@@ -212,7 +223,7 @@ EXAMPLES: Mapping[str, Problem] = {
             ("loss", "accuracy"),
         ),
         NoSuchMetric(whole('best="highest acuracy"'), "acuracy", ("loss", "accuracy")),
-        ReservedSize(within(FIT, "epochs    = 0.5"), "epochs"),
+        ReservedSize(HALF, "epochs"),
         NoData(DATA, Path("digts"), ("digits",)),
         OutsideFolder(DATA, Path("../digits.safetensors")),
         ForeignData(None, Path("/home/else/digits.safetensors")),

@@ -39,6 +39,7 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.settings.value_cures import value_cure
 from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 
@@ -336,6 +337,8 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     span = written[key].span
     name = _shown_name(path)
     context = error.get("ctx", {})
+    part = ["data", *path[1:]] if path[0] in ("reading", "source") else path
+    cure = value_cure(path[1:] if path[0] == "sizes" else part, given, kind, span)
     match kind:
         case "extra_forbidden":
             word = _word(setting, key, written)
@@ -346,15 +349,17 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
             return UnknownChoice(span, setting, str(context["word"]), choice_words(setting))
         case "no_choice":
             expected = f"one of {', '.join(choice_words(setting))}"
-            return WrongSettingType(span, name, expected, shown_value(given))
+            return WrongSettingType(span, name, expected, shown_value(given), cure)
         case "enum" | "literal_error":
             choices = str(context["expected"]).replace("'", "" if kind == "enum" else '"')
-            return ImpossibleSetting(span, name, f"must be {choices}", shown_value(given))
+            return ImpossibleSetting(span, name, f"must be {choices}", shown_value(given), cure)
         case _ if kind in EXPECTED:
-            return WrongSettingType(span, name, EXPECTED[kind], shown_value(given))
+            is_whole = isinstance(given, float) and given.is_integer()
+            shown = f"{given:.1f}" if is_whole else shown_value(given)
+            return WrongSettingType(span, name, EXPECTED[kind], shown, cure)
         case _:
             rule = RULES[kind].format(**{key: shown_value(each) for key, each in context.items()})
-            return ImpossibleSetting(span, name, rule, shown_value(given))
+            return ImpossibleSetting(span, name, rule, shown_value(given), cure)
 
 
 def _first(written: RawSettings) -> Span | None:

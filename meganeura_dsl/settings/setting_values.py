@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.values import Invocation, StaticValue
-from meganeura_dsl.settings.choices import is_data_word
+from meganeura_dsl.settings.choices import choice_of, is_data_word
 from meganeura_dsl.settings.data_calls import DATA_CALLS
 from meganeura_dsl.settings.run_settings import SETTINGS
 from meganeura_dsl.settings.settings_problems import (
@@ -43,7 +44,8 @@ def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
         if argument:
             choice = settings[name].value if name in settings else _unwritten(name, settings)
             if not isinstance(choice, Invocation):
-                raise ProblemError(NoArguments(whole(text), name))
+                holder = _holder(argument, settings)
+                raise ProblemError(NoArguments(whole(text), name, argument, holder))
             arguments = {**choice.arguments, argument: value}
             value = Invocation(choice.name, arguments, choice.positional)
         settings[name] = WrittenSetting(value, whole(text))
@@ -138,6 +140,15 @@ def choice_of_all(settings: RawSettings, name: str) -> Invocation:
     """The choice of a setting for all paths: what is written, or else the default."""
     written = settings[name].value if name in settings else None
     return written if isinstance(written, Invocation) else Invocation(DEFAULT_CHOICES[name], {})
+
+
+def _holder(argument: str, settings: RawSettings) -> str:
+    """Returns the setting whose choice has an argument of this name; empty if none has."""
+    for name in DEFAULT_CHOICES:
+        choice = choice_of(name, choice_of_all(settings, name).name)
+        if choice is not None and argument in [each.name for each in fields(choice)]:
+            return name
+    return ""
 
 
 def _unwritten(key: str, settings: RawSettings) -> Invocation | None:

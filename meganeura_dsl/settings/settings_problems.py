@@ -8,7 +8,6 @@ from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
-from meganeura_dsl.settings.device_names import gpu_words
 from meganeura_dsl.settings.other_settings import (
     BATCH,
     LEAST_RATES,
@@ -142,8 +141,19 @@ class UnknownSetting(SettingProblem, code="E0510"):
         number = given.strip() if is_number else ""
         if self.span.source.name != OVERRIDE:
             beside = re.search(r"^\s*optimizer\s*=\s*(\w+(?:\(.*\))?)", self._block(), re.MULTILINE)
-            return in_a_run(self.name, advice, number, beside[1] if beside else "")
-        return with_the_command(advice, number)
+            advice = in_a_run(self.name, advice, number, beside[1] if beside else "")
+        else:
+            advice = with_the_command(advice, number)
+        return self._for_paths(advice)
+
+    def _for_paths(self, advice: Help) -> Help:
+        """Returns an advice on the optimizer for the paths that were given, if there are some."""
+        paths = re.match(r'\s*\w+(\["[^"\n]*"\])', self.span.text)
+        option, found, rest = (advice.code or "").partition("optimizer")
+        if paths is None or not found:
+            return advice
+        code = f"optimizer{paths[1]}{rest}"
+        return Help(advice.text, f"{option}'{code}'" if option else code)
 
 
 class MissingSetting(Problem, code="E0511", topic="run settings"):
@@ -169,9 +179,11 @@ class WrongSettingType(SettingProblem, code="E0512"):
     name: str
     expected: str
     given: str
+    advice: Help | None = None
 
     def report(self) -> Report:
-        return self.words(f"`{self.name}` must be {self.expected}, not {self.given}")
+        headline = f"`{self.name}` must be {self.expected}, not {self.given}"
+        return self.words(headline, advice=self.advice)
 
 
 class ImpossibleSetting(SettingProblem, code="E0513"):
@@ -180,12 +192,11 @@ class ImpossibleSetting(SettingProblem, code="E0513"):
     name: str
     rule: str
     given: str
+    advice: Help | None = None
 
     def report(self) -> Report:
-        cure = None
-        if self.name == "device" and (words := gpu_words(self.given.strip('"'))):
-            cure = Help(words)
-        return self.words(f"`{self.name}` {self.rule}", f"this is {self.given}", advice=cure)
+        headline = f"`{self.name}` {self.rule}"
+        return self.words(headline, f"this is {self.given}", advice=self.advice)
 
 
 class TwoLengths(Problem, code="E0547", topic="training"):
@@ -248,9 +259,18 @@ class NoArguments(SettingProblem, code="E0518"):
     """A `--set NAME.ARGUMENT=VALUE` names a setting whose value takes no arguments."""
 
     name: str
+    argument: str = ""
+    holder: str = ""
+    """The setting that has such an argument; empty if none has."""
 
     def report(self) -> Report:
-        return self.words(f"`{self.name}` has no arguments: it is a plain value")
+        _, _, value = self.span.text.partition("=")
+        advice = Help("give its value alone", f"--set {self.name}=...")
+        if self.holder:
+            text = f"`{self.argument}` is an argument of `{self.holder}`"
+            advice = Help(text, f"--set {self.holder}.{self.argument}={value.strip()}")
+        headline = f"`{self.name}` has no arguments: it is a plain value"
+        return self.words(headline, advice=advice)
 
 
 class ReservedSize(SettingProblem, code="E0519"):
@@ -272,9 +292,15 @@ class NoPaths(SettingProblem, code="E0507"):
 
     def report(self) -> Report:
         """Say which settings may have paths."""
+        _, _, value = self.span.text.partition("]")
+        line = f"{self.name}{value}"
         return self.words(
             f"`{self.name}` is the same for all paths",
             "only `optimizer`, `schedule` and `every` may name paths",
+            advice=Help(
+                "give it for all paths",
+                f"--set {line}" if self.span.source.name == OVERRIDE else line,
+            ),
         )
 
 

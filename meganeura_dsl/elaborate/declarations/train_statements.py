@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypedDict
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, run_statement
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
 from meganeura_dsl.elaborate.declarations.projections import project
-from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.objective_problems import (
     MovedTwice,
     NothingOver,
@@ -54,9 +53,11 @@ def run_train_statement(
             project(statement, text, _below(text, path, frame, "project"), frame)
         case ast.Metric(name=name, value=node):
             if name.text in frame.state.train.outputs or name.text == LOSS:
-                raise ProblemError(
-                    NotAllowedHere(frame.location(name.span), f"`{name.text}`", "is measured twice")
-                )
+                is_loss = name.text == LOSS
+                words = "the loss is one without a line; another" if is_loss else "the second"
+                code = f"metric {name.text}_2 = {node.span.text}"
+                cure = Help(f"{words} metric needs a name of its own", code)
+                raise frame.refuse(name.span, f"`{name.text}`", "is measured twice", cure)
             if name.text in RECORDED:
                 reason = "is in the records of a run: the metric needs another name"
                 raise frame.refuse(name.span, f"`{name.text}`", reason)

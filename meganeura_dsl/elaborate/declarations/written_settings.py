@@ -1,13 +1,14 @@
 """The settings of runs: the lines under `run:`, evaluated."""
 
+import re
 from dataclasses import dataclass, replace
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, EXPRESSIONS
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, WrongKind
-from meganeura_dsl.elaborate.problems.setting_problems import UnquotedSetting, as_written
+from meganeura_dsl.elaborate.problems.setting_problems import LOSSES, UnquotedSetting, as_written
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import (
@@ -22,6 +23,8 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.syntax import ast
 
+PATH = re.compile(r"[\w-]+(/[\w.-]+)+")
+"""Pattern of a path without quotes, which reads as a division."""
 FROZEN = "frozen"
 """The word, in place of an optimizer, for parameters that nothing moves."""
 
@@ -93,11 +96,16 @@ def evaluate_setting(module: LinkedModule, node: ast.Expression) -> StaticValue:
 def _value(module: LinkedModule, setting: ast.Setting) -> StaticValue:
     """The value of a setting; the cure of a word alone is the value that it stands for."""
     node, name = setting.value, setting.name.text
+    if name in LOSSES and not isinstance(node, ast.Text | ast.Integer | ast.Real):
+        cure = Help("the loss is what `minimize` says: leave this line out")
+        location = Location(setting.name.span)
+        raise ProblemError(NotAllowedHere(location, f"`{name}`", "is no setting", cure))
     try:
         return evaluate_setting(module, node)
     except ProblemError as error:
         word = node.span.text
-        written = as_written(name, word) if isinstance(node, ast.Name | ast.Attribute) else None
+        is_word = isinstance(node, ast.Name | ast.Attribute) or PATH.fullmatch(word)
+        written = as_written(name, word) if is_word else None
         if written is None:
             raise
         key = setting_key(name, setting.glob)
@@ -114,7 +122,10 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, WrittenS
                 name = setting_key(setting.name.text, setting.glob)
                 if name in settings:
                     location = Location(setting.name.span)
-                    raise ProblemError(NotAllowedHere(location, f"`{name}`", "is set twice"))
+                    cure, first = Help("leave out one of the lines"), settings[name].span
+                    raise ProblemError(
+                        NotAllowedHere(location, f"`{name}`", "is set twice", cure, first)
+                    )
                 value = _value(module, setting)
                 settings[name] = WrittenSetting(value, setting.span)
     return settings

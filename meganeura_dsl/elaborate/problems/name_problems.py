@@ -4,6 +4,7 @@ import re
 
 from meganeura_dsl.diagnostics.other_names import Answer
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
@@ -352,7 +353,12 @@ class DuplicateDeclaration(LocatedProblem, code="E0213", topic="naming"):
 
     def report(self) -> Report:
         first = Remark("the first", self.first.span.text.split("\n")[0], self.first.span)
-        return self.words(f"`{self.name}` is declared twice", "the second one", remarks=(first,))
+        return self.words(
+            f"`{self.name}` is declared twice",
+            "the second one",
+            remarks=(first,),
+            cure=Help("give one of them another name, here and where it is applied"),
+        )
 
 
 class DuplicateImport(LocatedProblem, code="E0232", topic="imports"):
@@ -403,9 +409,13 @@ class NotAllowedHere(LocatedProblem, code="E0216", topic="structure"):
     what: str
     where: str
     cure: Help | None = None
+    first: Span | None = None
+    """The statement of which this one is a repetition."""
 
     def report(self) -> Report:
-        return self.words(f"{self.what} {self.where}", cure=self.cure)
+        first = self.first
+        remarks = () if first is None else (Remark("the first", "", first),)
+        return self.words(f"{self.what} {self.where}", remarks=remarks, cure=self.cure)
 
 
 class UnknownDType(LocatedProblem, code="E0217", topic="element type"):

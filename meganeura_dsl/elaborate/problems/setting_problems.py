@@ -2,27 +2,18 @@
 
 from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.syntax.parser.setting_errors import TEXTS
 
-TEXTS = frozenset(
-    {
-        "balance",
-        "best",
-        "data",
-        "device",
-        "memory",
-        "not_finite",
-        "precision",
-        "sample_prompt",
-        "sampling_weights",
-        "sharding",
-        "validation",
-    }
-)
-"""The settings that take a text, by which `--set` reads them without quotes."""
 RULES = frozenset({"optimizer", "schedule"})
 """The settings that take a name with arguments in brackets."""
 LISTS = frozenset({"disabled_rules", "log"})
 """The settings that take a list of texts."""
+LOSSES = frozenset({"criterion", "loss", "loss_fn", "objective"})
+"""Names of settings of other systems for what `minimize` says here."""
+KEPT_LOGS = frozenset({"csv", "file", "json", "jsonl", "text"})
+"""Logs that each run writes, as `metrics.jsonl`."""
+KEPT_ANYWAY = Help("leave it out: each run writes `metrics.jsonl` in its folder")
+"""The cure of a setting that asks for one of them."""
 
 
 def as_written(setting: str, word: str) -> str | None:
@@ -45,6 +36,8 @@ class UnquotedSetting(UnknownName):
     """The value that the word stands for."""
 
     def report(self) -> Report:
+        if self.setting == "log" and self.name.lower() in KEPT_LOGS:
+            return self.words(f"there is no log `{self.name}` to add", cure=KEPT_ANYWAY)
         takes = "a name with its arguments" if self.value.endswith(")") else "a text in quotes"
         return self.words(
             f"nothing here is called `{self.name}`",

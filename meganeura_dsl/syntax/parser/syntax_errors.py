@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.parser import statement_errors
+from meganeura_dsl.syntax.parser import setting_errors, statement_errors
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE, Token
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
@@ -433,6 +433,7 @@ def _comma(failure: Failure) -> Problem | None:
 
 _RULES: tuple[Rule, ...] = (
     _indentation,
+    setting_errors.unread_setting,
     _outside,
     _body,
     _colon,

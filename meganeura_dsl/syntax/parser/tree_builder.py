@@ -14,6 +14,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.scanner import Token
+from meganeura_dsl.syntax.parser.setting_errors import is_setting
 from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
 from meganeura_dsl.syntax.problems.new_axes import new_axis
 
@@ -190,6 +191,8 @@ def _name(span: Span, word: Token) -> ast.Name:
     if word.text in _FOREIGN_VALUES:
         cure = new_axis(span) if word.text == "None" else None
         advice, code = (cure.text, cure.code or "") if cure else (_FOREIGN_VALUES[word.text], "")
+        if word.text == "None" and is_setting(span):
+            advice = "a setting that has no value is left out, with its line"
         raise ProblemError(token_problems.ForeignSpelling(span, advice, code))
     return ast.Name(span, word.text)
 
@@ -290,8 +293,9 @@ def _arguments(_: Span, *arguments: ast.Argument) -> tuple[ast.Argument, ...]:
             if named:
                 raise ProblemError(token_problems.PositionalAfterNamed(argument.span))
         elif argument.name in named:
-            first = named[argument.name].span
-            raise ProblemError(token_problems.DuplicateName(argument.span, first, argument.name))
+            first, name = named[argument.name].span, argument.name
+            problem = token_problems.DuplicateName(argument.span, first, name, is_argument=True)
+            raise ProblemError(problem)
         else:
             named[argument.name] = argument
     return arguments

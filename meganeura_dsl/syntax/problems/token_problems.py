@@ -120,13 +120,17 @@ class DuplicateName(SyntaxProblem, code="E0122"):
     name: str
     is_size: bool = False
     """True if the first is a size of an input."""
+    is_argument: bool = False
 
     def report(self) -> Report:
-        first = Remark("first", "", self.first)
+        first, cure = Remark("first", "", self.first), Help("give one of them another name")
         if self.is_size:
-            headline = f"`{self.name}` is a size and an input"
-            return self.say(headline, "the input", Help("give one of them another name"), first)
-        return self.say(f"`{self.name}` is given twice", "the second time", None, first)
+            return self.say(f"`{self.name}` is a size and an input", "the input", cure, first)
+        if self.is_argument:
+            given = [self.first.text, self.span.text]
+            one = f"`{given[0]}`" if given[0] == given[1] else f"`{given[0]}` or `{given[1]}`"
+            cure = Help(f"give it once: {one}")
+        return self.say(f"`{self.name}` is given twice", "the second time", cure, first)
 
 
 class PositionalAfterNamed(SyntaxProblem, code="E0123"):

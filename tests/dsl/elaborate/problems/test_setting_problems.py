@@ -37,7 +37,7 @@ def cure(line: str) -> tuple[str, str | None]:
         ("optimizer = AdamW", "optimizer = adamw()"),
         ('optimizer["fc.*"] = sgd', 'optimizer["fc.*"] = sgd()'),
         ("schedule = cosine", "schedule = cosine()"),
-        ("log = json", 'log = ["json"]'),
+        ("log = wandb", 'log = ["wandb"]'),
     ],
 )
 def test_a_word_is_given_the_form_of_the_setting(line: str, right: str) -> None:
