@@ -146,6 +146,32 @@ def test_a_convolution_that_is_told_what_comes_in_is_written_without_it() -> Non
     assert check(Source("net.mgn", right), LOAD).fine
 
 
+@pytest.mark.parametrize(
+    ("size", "call", "cure"),
+    [
+        ("h", "conv2d(c, 3, bias=false)", "conv2d(c, 3, pad=1, bias=false)"),
+        ("h", "conv2d(c, 3, groups=c, bias=false)", "conv2d(c, 3, pad=1, groups=c, bias=false)"),
+        ("h", "conv2d(c, 5, dilation=2)", "conv2d(c, 5, pad=4, dilation=2)"),
+        ("8", "conv2d(c, 3, dilation=4)", "conv2d(c, 3, pad=4, dilation=4)"),
+    ],
+)
+def test_an_argument_that_is_named_is_no_window_of_pytorch(size: str, call: str, cure: str) -> None:
+    shape = f"[n, c, {size}, {size}]"
+    text = f"block R(c)(x: {shape}) -> {shape}:\n  return x |> a: {call}\n"
+    found = first(text)
+    assert found.code == "E0311"
+    assert f"`a: {cure}`" in str(found)
+    assert "a window of" in str(found)
+    assert "never written" not in str(found)
+    assert check(Source("net.mgn", text.replace(call, cure)), LOAD).fine
+
+
+def test_a_window_and_a_stride_are_no_channels_of_pytorch() -> None:
+    text = "block R(c)(x: [n, c, h, w]) -> [n, c]:\n  return x |> a: CALL |> mean(2, 3)\n"
+    assert "never written" not in str(first(text.replace("CALL", "conv2d(c, 3, 2)")))
+    assert "`conv2d(32, 3)`" in str(first(text.replace("CALL", "conv2d(c, 32, 3)")))
+
+
 def test_a_pattern_that_is_given_a_name_of_its_scope_is_written_without_it() -> None:
     text = "block f(heads)(x: [n, heads * 4]) -> [n, heads, 4]:\n"
     call = "rearrange(x, [n, heads * k] -> [n, heads, k]"
