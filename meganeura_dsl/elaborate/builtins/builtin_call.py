@@ -1,5 +1,6 @@
 """A call of a built-in function, and how its arguments are read."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.foreign_calls import split_top
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class BuiltinCall:
         if isinstance(value, Dim) and value.variables() <= numbers:
             raise UndecidableError(f"{value} is an axis the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self.wrong("the number of an axis", value)
+            raise self.wrong("the number of an axis", value, self._of_two(value))
         if not -rank <= value < rank:
             raise ProblemError(
                 RankMismatch(
@@ -133,6 +135,15 @@ class BuiltinCall:
                 )
             )
         return value % rank
+
+    def _of_two(self, value: ElabValue) -> Help | None:
+        """Returns the function of two tensors for `max(x, y)` and `min(x, y)`."""
+        written = re.fullmatch(r"(max|min)\((.*)\)", " ".join(self.span.text.split()))
+        is_operand = is_tensor(value) or isinstance(value, float)
+        if written is None or not is_operand or len(split_top(written[2])) > 2:
+            return None
+        text = f"`{written[1]}` is over an axis; of two tensors it is"
+        return Help(text, f"{written[1]}imum({written[2]})")
 
     def shape(self, index: int, name: str) -> Shape:
         """An argument that lists the sizes of a new tensor."""

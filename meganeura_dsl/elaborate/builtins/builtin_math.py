@@ -1,8 +1,9 @@
 """Built-in functions that compute: elementwise functions, conversions and reductions."""
 
+import re
 from collections.abc import Callable
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
@@ -26,6 +27,7 @@ from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Refuted
 from meganeura_dsl.symbolic.size import Dim, product, show
+from meganeura_dsl.syntax.problems.foreign_calls import split_top
 
 UNARY: dict[str, Op] = {op.builtin: op() for op in elementwise.UNARY if op.builtin}
 BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.builtin}
@@ -73,7 +75,13 @@ def where(call: BuiltinCall) -> ElabValue:
     """`then` where the condition holds and `otherwise` elsewhere."""
     condition = call.tensor(0)
     if condition.type.dtype is not DType.BOOL:
-        raise call.wrong("a bool tensor as condition", condition)
+        given = re.fullmatch(r"where\((.*)\)", " ".join(call.span.text.split()))
+        first, *others = split_top(given[1]) if given else ("",)
+        is_one = tensor_arithmetic.ONE_VALUE.fullmatch(first.strip())
+        compared = f"{first if is_one else f'({first})'} != 0"
+        code = f"where({', '.join([compared, *map(str.strip, others)])})"
+        cure = Help("to choose where it is not 0, compare", code) if others else None
+        raise call.wrong("a bool tensor as condition", condition, cure)
     left, right = map(call.lifted, (call.option(1, "then"), call.option(2, "otherwise")))
     known = call.frame.state.values.fill_values.get(condition.id)
     chosen, other = (left, right) if known else (right, left)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from math import isqrt
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
@@ -263,8 +264,11 @@ def other_part(value: Tensor, written: str, axis: int, wanted: Size) -> Help | N
     return Help(text, f"{found[1]}{whole - wanted}:]")
 
 
-def rank_cure(block: str, value: str, axes: Sequence[str]) -> Help | None:
-    """Returns the cure that gives a tensor the axes of a library layer, by its use."""
+def rank_cure(block: str, value: str, axes: Sequence[str], *, is_known: bool) -> Help | None:
+    """Returns the cure that gives a tensor the axes of a library layer, by its use.
+
+    `is_known` is false of a tensor of which only the type is known yet, and not its origin.
+    """
     shown = value if re.fullmatch(r"\w+", value) else "x"
     if block == "attention" and len(axes) == 3:
         first, second = axes[:2]
@@ -276,4 +280,34 @@ def rank_cure(block: str, value: str, axes: Sequence[str]) -> Help | None:
         first, *rest = axes
         one = f"[{first}, {', '.join(rest)}] -> [{first}, 1, {', '.join(rest)}]"
         return Help("pictures have channels, as axis 1", f"rearrange({shown}, {one})")
+    if block in _FEATURES and len(axes) == 2 and is_known:
+        what, wanted = _FEATURES[block]
+        cut = _cut(axes[1]) if wanted == _PICTURES else ""
+        if cut:
+            joined = cut.removeprefix("1, ").replace(",", " *")
+            code = f"rearrange({shown}, [{axes[0]}, {joined}] -> [{axes[0]}, {cut}])"
+            return Help("if these are square pictures, cut them into rows", code)
+        return Help(f"{what}: an input is declared with them", f"{shown}: {wanted}")
     return None
+
+
+_PICTURES = "[n, c, h, w]"
+_FEATURES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("conv2d", "conv_transpose2d"), ("pictures have channels, rows and columns", _PICTURES)
+    ),
+    **dict.fromkeys(
+        ("conv1d", "conv_transpose1d"), ("a series has channels and steps", "[n, c, t]")
+    ),
+}
+"""The axes that layers over pictures and series need, where features have one."""
+
+
+def _cut(features: str) -> str:
+    """Returns the channels, rows and columns of square pictures of so many numbers, or nothing."""
+    count = int(features) if features.isdecimal() else 0
+    for channels in (1, 3):
+        edge = isqrt(count // channels)
+        if edge > 1 and channels * edge**2 == count:
+            return f"{channels}, {edge}, {edge}"
+    return ""

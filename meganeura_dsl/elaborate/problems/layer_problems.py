@@ -14,6 +14,7 @@ class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
     contract: Location
     header: str
     example: Example | None = None
+    cure: Help | None = None
 
     def report(self) -> Report:
         written = self.contract.span.text
@@ -25,6 +26,7 @@ class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
                 Remark("the contract", contract, self.contract.span),
                 *example_remarks(self.example),
             ),
+            cure=self.cure,
         )
 
 

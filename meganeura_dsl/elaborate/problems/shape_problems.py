@@ -158,6 +158,10 @@ class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
         return self.words(
             f"`{self.name}` does not keep its shape",
             f"before {self.before}\nafter  {self.after}",
+            cure=Help(
+                f"let a round keep the shape of `{self.name}`, or let a parameter say "
+                "how many rounds there are"
+            ),
         )
 
 

@@ -28,7 +28,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     size_names,
     size_names_of,
 )
-from meganeura_dsl.elaborate.values import Tensor, is_size, is_tensor, show_shape
+from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, is_size, is_tensor, show_shape
 from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
@@ -62,7 +62,8 @@ def argument_problem(
             cure = map_cure(block.name.text, location.span.text, value)
         if cure is None and inner.module.is_library:
             axes = [show(size) for size in value.type.shape]
-            cure = rank_cure(block.name.text, item.name, axes)
+            is_known = not is_assumed_tensor(value)
+            cure = rank_cure(block.name.text, item.name, axes, is_known=is_known)
         return RankMismatch(location, what, declared, str(value.type), cure)
     condition = Compare("==", mismatch.wanted, mismatch.found)
     example = (

@@ -1,5 +1,7 @@
 """Arithmetic on tensors. The one place where a smaller operand is broadcast, and how."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
@@ -9,6 +11,7 @@ from meganeura_dsl.elaborate.problems.argument_cures import one_hot_cure, to_flo
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ElementTypeMismatch,
+    TypeRuleBroken,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
@@ -49,6 +52,8 @@ WHOLE: dict[str, type[ops.FloorDivide | ops.Remainder]] = {
 }
 
 LARGEST_POWER = 64
+ONE_VALUE = re.compile(r"[\w.]+(\([^()]*\)|\[[^\[\]]*\])?")
+"""Pattern of a name, with a call or a subscript behind it."""
 
 
 def elementwise(
@@ -65,7 +70,7 @@ def elementwise(
     if operator == "**":
         return power(frame, span, left, right)
     if operator in ("and", "or"):
-        return connect(frame, span, operator, left, right)
+        return connect(frame, span, operator, left, right, names)
     if operator in WHOLE:
         return divide_whole(frame, span, operator, left, right, names)
     return apply_pair(frame, span, ELEMENTWISE[operator], operator, left, right, names)
@@ -242,8 +247,19 @@ def _reciprocal(frame: Frame, span: Span, value: Tensor) -> Tensor:
     return frame.add(span, ops.Div(), one, value)
 
 
-def connect(frame: Frame, span: Span, operator: str, left: ElabValue, right: ElabValue) -> Tensor:
+def connect(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: ElabValue,
+    right: ElabValue,
+    names: tuple[str, str],
+) -> Tensor:
     """`p and q`, `p or q` on bool tensors: where(p, q, false) and where(p, true, q)."""
+    sides = tuple(zip(names, (left, right), strict=True))
+    if any(is_tensor(side) and side.type.dtype is not DType.BOOL for _, side in sides):
+        written = f" {operator} ".join(_as_bool(name, side, "!=") for name, side in sides)
+        raise _no_bool(frame, span, operator, [side for _, side in sides], written)
     a, b = lift(frame, span, left, right)
     a, b = align(frame, span, operator, (a, b), ("left", "right"))
     absorbing = scalar(frame, span, operator == "or", DType.BOOL, a.type.shape)
@@ -253,9 +269,30 @@ def connect(frame: Frame, span: Span, operator: str, left: ElabValue, right: Ela
 
 def invert_tensor(frame: Frame, span: Span, value: Tensor) -> Tensor:
     """`not p` on a bool tensor."""
+    if value.type.dtype is not DType.BOOL:
+        written = _as_bool(span.text.removeprefix("not").strip(), value, "==")
+        raise _no_bool(frame, span, "not", [value], written)
     no = scalar(frame, span, 0, DType.BOOL, value.type.shape)
     yes = scalar(frame, span, 1, DType.BOOL, value.type.shape)
     return frame.add(span, ops.Where(), value, no, yes)
+
+
+def _no_bool(
+    frame: Frame, span: Span, operator: str, sides: Sequence[ElabValue], written: str
+) -> ProblemError:
+    """Returns the error that `and`, `or` or `not` is given a tensor of numbers."""
+    numbers = next(each for each in sides if is_tensor(each) and each.type.dtype is not DType.BOOL)
+    cure = Help("to ask which elements are not 0, compare", written)
+    what = f"`{operator}` takes bool, not {numbers.type.dtype.value}"
+    found = "\n".join(str(each.type) if is_tensor(each) else describe(each) for each in sides)
+    return ProblemError(TypeRuleBroken(frame.location(span), what, found, cure))
+
+
+def _as_bool(name: str, value: ElabValue, sign: str) -> str:
+    """Returns the comparison of a tensor of numbers with 0; what is no such tensor as it is."""
+    if not is_tensor(value) or value.type.dtype is DType.BOOL:
+        return name
+    return f"{name if re.fullmatch(ONE_VALUE, name) else f'({name})'} {sign} 0"
 
 
 def reduce_sum(frame: Frame, span: Span, value: Tensor, axes: tuple[int, ...]) -> Tensor:

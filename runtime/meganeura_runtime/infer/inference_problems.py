@@ -48,7 +48,7 @@ class InputShape(Problem, code="E0561", topic="inputs"):
         )
         is_empty = re.search(r"\[([^]]*, )?0[],]", self.given) is not None
         hint = "a size is at least 1: leave the call out where there are no examples"
-        hint = hint if is_empty and not self.hint else self.hint
+        hint = self.hint or (hint if is_empty else self._of_known_sizes())
         what = "is empty" if is_empty else "has another shape than the model takes"
         return self.message(
             f"`{self.name}` {what}",
@@ -57,6 +57,14 @@ class InputShape(Problem, code="E0561", topic="inputs"):
             *known,
             cure=Help(hint) if hint else None,
         )
+
+    def _of_known_sizes(self) -> str:
+        """Returns the shape that the input has with the sizes of what was given besides."""
+        wanted = self.wanted
+        for name, size, _ in self.sizes:
+            wanted = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", str(size), wanted)
+        others = " and ".join(dict.fromkeys(origin for _, _, origin in self.sizes))
+        return f"beside {others} it is {wanted}: change one of them" if self.sizes else ""
 
 
 class OpenSize(Problem, code="E0562", topic="inputs"):

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.blocks.layer_templates import is_hashable, with_types
 from meganeura_dsl.elaborate.problems.layer_problems import BlockDoesNotFit
 from meganeura_dsl.elaborate.problems.location import Location, counted
-from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ArgumentMismatch,
@@ -97,9 +97,11 @@ def require_block_fits(
         header = "a block without weights"
         if isinstance(contract, BoundBlock):
             header = _stated(contract, parameter)
+        name, text = parameter.name, f"apply it with a label in `{block.name.text}`"
+        cure = None if inner.module.is_library else Help(text, f"|> {name}: {name}")
         raise ProblemError(
             BlockDoesNotFit(
-                location, value.name, parameter.name, reason, Location(parameter.span), header
+                location, value.name, name, reason, Location(parameter.span), header, cure=cure
             )
         )
     if isinstance(contract, BoundBlock):
@@ -291,7 +293,10 @@ class _Fit:
             is_of_inputs = isinstance(problem, ArgumentMismatch | RankMismatch)
             if is_of_inputs and problem.location.span == span and not problem.location.inside:
                 raise self._refused(self._inputs_differ(), _example(problem)) from error
-            raise self._refused(problem.report().headline, _example(problem)) from error
+            report = problem.report()
+            form = report.help if isinstance(problem, WrongArguments) else None
+            cure = Help(form.text, form.code) if form else None
+            raise self._refused(report.headline, _example(problem), cure) from error
 
     def _inputs_differ(self) -> str:
         taken = _inputs(self.value.declaration) or "other tensors"
@@ -308,7 +313,9 @@ class _Fit:
                 shapes = [("gives", found.shape), ("due", wanted.shape)]
                 raise self._refused(reason, example_of(verdict, shapes))
 
-    def _refused(self, reason: str, example: Example | None = None) -> ProblemError:
+    def _refused(
+        self, reason: str, example: Example | None = None, cure: Help | None = None
+    ) -> ProblemError:
         return ProblemError(
             BlockDoesNotFit(
                 self.location,
@@ -318,6 +325,7 @@ class _Fit:
                 Location(self.parameter.span),
                 _stated(self.contract, self.parameter),
                 example,
+                cure,
             )
         )
 

@@ -1,17 +1,22 @@
 """The results of a block: compared with the declared ones, or known by type alone."""
 
+import re
 from collections.abc import Mapping
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.location import counted
+from meganeura_dsl.elaborate.problems.location import STATE_IT, counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
 from meganeura_dsl.elaborate.problems.origin_cures import (
     channels_behind,
     other_join,
     result_cure,
 )
-from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.proof_failures import (
+    deciding_fact,
+    example_of,
+    require_countable,
+)
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.sequence_cures import channels_last_cure, last_step_cure
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
@@ -22,9 +27,23 @@ from meganeura_dsl.elaborate.scope.value_facts import Applied
 from meganeura_dsl.elaborate.typecheck.result_facts import assume_result_facts
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
-from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor, assumed_tensor, is_tensor
+from meganeura_dsl.elaborate.values import (
+    ElabValue,
+    Results,
+    Tensor,
+    assumed_tensor,
+    is_assumed_tensor,
+    is_tensor,
+)
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
+from meganeura_dsl.symbolic.assumptions import (
+    Compare,
+    Proved,
+    Unknown,
+    Unproved,
+    Verdict,
+    show_condition,
+)
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
@@ -59,6 +78,18 @@ def _check_result(inner: Frame, block: ast.Block, wanted: TensorType, value: Ten
         raise _result_mismatch(inner, block, wanted, value, verdict)
 
 
+def _dividing(inner: Frame, span: Span, wanted: TensorType, found: TensorType) -> Help | None:
+    """Returns the facts that make roundings of the sizes that differ the same: `h % 2 == 0`."""
+    if wanted.rank != found.rank:
+        return None
+    pairs = zip(wanted.shape, found.shape, strict=True)
+    apart = [each for each in pairs if not isinstance(equal(inner, *each), Proved)]
+    facts = [deciding_fact(inner.facts, Compare("==", *each)) for each in apart]
+    if not all(re.fullmatch(r"\w+ % \d+ == 0", each) for each in facts):
+        return None
+    return inner.location(span).stating(STATE_IT, ", ".join(facts))
+
+
 def _result_mismatch(
     inner: Frame,
     block: ast.Block,
@@ -87,6 +118,7 @@ def _result_mismatch(
             or channels_last_cure(value, wanted.shape, same, source_of)
             or channels_behind(value, written, wanted.shape, same)
             or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
+            or (None if is_assumed_tensor(value) else _dividing(inner, span, wanted, found))
         )
     sizes = str(wanted), str(found)
     return ProblemError(

@@ -169,7 +169,8 @@ class UnequalExamples(DataProblem, code="E0525"):
 
     def report(self) -> Report:
         remarks = [Remark(name, f"{count:,} examples") for name, count in self.counts]
-        return self.words("the tensors hold different numbers of examples", remarks)
+        advice = Help("an example has a row of each: store the same examples in all of them")
+        return self.words("the tensors hold different numbers of examples", remarks, advice)
 
 
 class TooFewExamples(DataProblem, code="E0526"):
