@@ -39,7 +39,7 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
-from meganeura_dsl.settings.value_cures import value_cure
+from meganeura_dsl.settings.value_cures import share_cure, value_cure
 from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 
@@ -338,7 +338,8 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     name = _shown_name(path)
     context = error.get("ctx", {})
     part = ["data", *path[1:]] if path[0] in ("reading", "source") else path
-    cure = value_cure(path[1:] if path[0] == "sizes" else part, given, kind, span)
+    cure = share_cure(path, given, _updates(written), span)
+    cure = cure or value_cure(path[1:] if path[0] == "sizes" else part, given, kind, span)
     match kind:
         case "extra_forbidden":
             word = _word(setting, key, written)
@@ -360,6 +361,19 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
         case _:
             rule = RULES[kind].format(**{key: shown_value(each) for key, each in context.items()})
             return ImpossibleSetting(span, name, rule, shown_value(given), cure)
+
+
+def _updates(written: RawSettings) -> int | None:
+    """Returns the updates of a run; `None` where that depends on the examples."""
+    numbers = {
+        name: each.value
+        for name, each in written.items()
+        if isinstance(each.value, int) and not isinstance(each.value, bool) and each.value > 0
+    }
+    steps = numbers.get("steps")
+    if steps is None and {"epochs", "steps_per_epoch"} <= numbers.keys():
+        steps = numbers["epochs"] * numbers["steps_per_epoch"]
+    return None if steps is None else max(1, steps // numbers.get("accumulate", 1))
 
 
 def _first(written: RawSettings) -> Span | None:

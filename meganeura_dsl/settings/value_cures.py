@@ -61,6 +61,24 @@ def value_cure(path: Sequence[str], given: object, kind: str, span: Span) -> Hel
     return None
 
 
+def share_cure(path: Sequence[str], given: object, updates: int | None, span: Span) -> Help | None:
+    """Returns the cure of a share of the run where an argument of a schedule counts steps.
+
+    `updates` are those of the run; `None` where the settings do not say them.
+    """
+    is_count = path[0].partition("[")[0] == "schedule" and path[-1] in ("warmup", "steps")
+    if not is_count or not isinstance(given, float) or not 0 < given < 1:
+        return None
+    name, share = path[-1], shown_value(given)
+    if updates is None:
+        return Help(
+            f"`{name}` counts steps, a whole number: {share} of the run are\n"
+            f"{share} times its epochs times the batches of an epoch"
+        )
+    value = str(max(1, round(given * updates)))
+    return Help(f"`{name}` counts steps: {share} of {updates} is", _line(path, value, span))
+
+
 def _of_zero(name: str, span: Span) -> Help | None:
     """Returns the cure of a 0 by which a setting is switched off elsewhere."""
     if name == "steps":

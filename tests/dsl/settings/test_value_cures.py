@@ -1,5 +1,7 @@
 """The cures of values that settings do not take, in a program and with `--set`."""
 
+import re
+
 import pytest
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, ProblemsError
@@ -75,6 +77,36 @@ def test_a_value_of_another_kind_is_given_its_form(line: str, right: str | None)
     assert code_of(GIVEN + line) == ("E0512", right)
     if right is not None and right.startswith(line.partition(" ")[0]):
         assert accepted(GIVEN + right)
+
+
+@pytest.mark.parametrize(
+    ("lines", "right"),
+    [
+        ("steps = 1000\n    schedule = cosine(warmup=0.05)", "warmup=50"),
+        ("steps = 1000\n    accumulate = 4\n    schedule = linear(warmup=0.1)", "warmup=25"),
+        ("steps = 3\n    schedule = cosine(warmup=0.05)", "warmup=1"),
+        ("epochs = 3\n    steps_per_epoch = 100\n    schedule = constant(warmup=0.1)", "warmup=30"),
+        ("steps = 1000\n    schedule = cosine(steps=0.9)", "steps=900"),
+        ("epochs = 20\n    schedule = cosine(warmup=0.05)", None),
+        ("steps = 1000\n    schedule = cosine(warmup=2.5)", None),
+    ],
+)
+def test_a_share_of_the_run_is_told_its_steps(lines: str, right: str | None) -> None:
+    assert code_of(GIVEN + lines) == ("E0512", right)
+    if right is not None:
+        name = right.partition("=")[0]
+        assert accepted(GIVEN + re.sub(rf"\({name}=[0-9.]+", f"({right}", lines))
+
+
+def test_where_the_steps_are_unknown_it_is_told_what_they_are() -> None:
+    _, advice = refused(GIVEN + "epochs = 20\n    schedule = cosine(warmup=0.05)")
+    assert advice is not None
+    assert "0.05 times its epochs times the batches of an epoch" in advice.text
+
+
+def test_an_override_of_a_share_is_told_the_option() -> None:
+    given = ("schedule=cosine(warmup=0.05)", "steps=1000")
+    assert code_of(GIVEN, *given) == ("E0512", "--set schedule.warmup=50")
 
 
 def test_so_is_the_size_of_a_batch() -> None:
