@@ -154,8 +154,28 @@ def shortcut_cure(
         pairs = zip(shape[2:], wanted[2:], strict=True)
         if all(same((size - 1) // number + 1, to) for size, to in pairs):
             layer = f"conv{len(shape) - 2}d({show(wanted[1])}, 1, stride={stride})"
-            return Help(text, f"{name} |> {label}: {layer}")
+            applied = f"{name} |> {label}: {layer}"
+            bound = re.search(rf"^ +{re.escape(changed[0])} = ", block, re.MULTILINE)
+            if isinstance(stride, int) or bound is None or not is_written(show(shape[1])):
+                return Help(text, applied)
+            return _where_it_changes(text, name, applied, stride, shape[1], wanted[1], same)
     return None
+
+
+def _where_it_changes(
+    text: str, name: str, applied: str, stride: str, given: Size, wanted: Size, same: Same
+) -> Help:
+    """Returns the lines of a shortcut for a stride with a name, which may be 1.
+
+    The value stays as it is where the stride is 1 and the channels are those that are wanted.
+    """
+    condition = f"{stride} != 1"
+    if not same(given, wanted):
+        condition += f" or {show(given)} != {show(wanted)}"
+    return Help(
+        f"{text} where it has another, before this line",
+        f"if {condition}:\n  {name} = {applied}",
+    )
 
 
 def _scale(small: Shape, large: Shape, same: Same) -> int | None:

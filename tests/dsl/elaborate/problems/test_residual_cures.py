@@ -67,3 +67,42 @@ def test_layers_are_brought_back_to_a_result_of_the_old_size(operator: str) -> N
     assert ("residual" in cure.text) == (operator == "+")
     cured = text.replace("x + y", f"x {operator} ({cure.code})")
     assert check(Source("net.mgn", cured), lambda _: None).fine
+
+
+STRIDED = """\
+block Basic(c, stride)(x: [n, {0}, h, w])
+    -> [n, c, (h - 1) // stride + 1, (w - 1) // stride + 1]:
+  y = x |> a: conv2d(c, 3, stride, pad=1) |> relu |> b: conv2d(c, 3, pad=1)
+{1}  return relu(x + y)
+block Net()(image: [n, 16, 32, 32]) -> [n, 32, 16, 16]:
+  return image |> a: Basic(16, 1) |> b: Basic(32, 2)
+model net = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("channels", "condition"),
+    [("k", "stride != 1 or k != c"), ("c", "stride != 1"), ("16", "stride != 1 or 16 != c")],
+)
+def test_a_stride_with_a_name_has_its_shortcut_only_where_it_is_needed(
+    channels: str, condition: str
+) -> None:
+    blocks = STRIDED.partition("block Net")[0]
+    cure = first_help(blocks.format(channels, ""))
+    layer = "x = x |> shortcut: conv2d(c, 1, stride=stride)"
+    expected = f"if {condition}:\n  {layer}"
+    assert cure.code == expected
+    lines = "".join(f"  {line}\n" for line in expected.splitlines())
+    assert check(Source("net.mgn", blocks.format(channels, lines)), lambda _: None).fine
+    if channels == "k":
+        whole = STRIDED.format(channels, lines)
+        assert check(Source("net.mgn", whole), lambda _: None).fine
+
+
+def test_a_shortcut_beside_layers_of_its_own_line_stays_in_the_line() -> None:
+    text = STRIDED.format("k", "").replace("  y = x |> a", "  return relu(x + (x |> a")
+    text = text.replace("pad=1)\n  return relu(x + y)", "pad=1)))").partition("block Net")[0]
+    cure = first_help(text)
+    assert cure.code == "x |> shortcut: conv2d(c, 1, stride=stride)"
+    cured = text.replace("relu(x +", f"relu(({cure.code}) +")
+    assert check(Source("net.mgn", cured), lambda _: None).fine
