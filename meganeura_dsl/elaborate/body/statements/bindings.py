@@ -6,6 +6,7 @@ from meganeura_dsl.elaborate.body.expressions.subscripts import part_of, value_o
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
 from meganeura_dsl.elaborate.body.statements.collected_slices import collects, write_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.result_names import results_cure
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.named_values import note_value
@@ -58,9 +59,8 @@ def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...")
     is_several = isinstance(value, TensorList | LayerWeights)
     if not is_tensor(value) and not is_static(value) and not is_several:
         location, found = frame.location(target.span), describe(value)
-        raise ProblemError(
-            WrongKind(location, "one value for one name", found, _one_of(target.text, value, text))
-        )
+        cure = _one_of(target, value, text, frame)
+        raise ProblemError(WrongKind(location, "one value for one name", found, cure))
     if isinstance(value, BlockValue):
         cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
         wanted, found = "a tensor or a number to name", describe(value)
@@ -72,12 +72,11 @@ def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...")
         frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
 
 
-def _one_of(name: str, value: ElabValue, written: str) -> Help | str:
+def _one_of(target: ast.Name, value: ElabValue, written: str, frame: Frame) -> Help | str:
     """Advice to name each of several results; empty for any other value."""
     if not isinstance(value, tuple) or len(value) < 2:
         return ""
-    others = ", ".join(f"_other{at}" if len(value) > 2 else "_other" for at in range(1, len(value)))
-    return Help("name each of them, in their order", f"{name}, {others} = {written}")
+    return results_cure(target, len(value), written, frame.declaration, [*frame.names])
 
 
 def run_part(statement: ast.Part, frame: Frame) -> None:

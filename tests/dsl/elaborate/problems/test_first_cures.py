@@ -166,6 +166,67 @@ def test_an_argument_that_is_named_is_no_window_of_pytorch(size: str, call: str,
     assert check(Source("net.mgn", text.replace(call, cure)), LOAD).fine
 
 
+RESULTS = """\
+block three()(x: [n]) -> [n], [n], [n]:
+  return x, 2 * x, 3 * x
+block f()(x: [n]) -> [n]:
+  out = x |> three
+BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "code", "cured"),
+    [
+        (
+            "  a = out[0]\n  b = out[1]\n  c = out[2]\n  return a + b * c",
+            "leave out `a = out[0]`, `b = out[1]` and `c = out[2]`",
+            "a, b, c = x |> three",
+            "  return a + b * c",
+        ),
+        (
+            "  last = out[-1]\n  return last",
+            "leave out `last = out[-1]`",
+            "_other0, _other1, last = x |> three",
+            "  return last",
+        ),
+        (
+            "  out0 = relu(x)\n  a = out[1]\n  return out[0] + a + out0",
+            "`out[1]` is `a` and `out[0]` is `out0_`",
+            "out0_, a, _other = x |> three",
+            "  out0 = relu(x)\n  return out0_ + a + out0",
+        ),
+        (
+            "  y = relu(x)\n  x = out[0]\n  return x + y",
+            "`out[0]` is `out0`",
+            "out0, _other1, _other2 = x |> three",
+            "  y = relu(x)\n  x = out0\n  return x + y",
+        ),
+        (
+            "  return out[0] * out[0]",
+            "name each of them: `out[0]` is `out0`",
+            "out0, _other1, _other2 = x |> three",
+            "  return out0 * out0",
+        ),
+        (
+            "  return out[7]",
+            "name each of them, in their order",
+            "out, _other1, _other2 = x |> three",
+            "  return out",
+        ),
+    ],
+)
+def test_results_that_are_taken_by_an_index_have_their_names(
+    body: str, said: str, code: str, cured: str
+) -> None:
+    found = first(RESULTS.replace("BODY", body))
+    assert found.help is not None
+    assert (found.code, found.help.code) == ("E0203", code)
+    assert said in found.help.text
+    right = RESULTS.replace("out = x |> three\nBODY", f"{code}\n{cured}")
+    assert check(Source("net.mgn", right), LOAD).fine
+
+
 def test_a_window_and_a_stride_are_no_channels_of_pytorch() -> None:
     text = "block R(c)(x: [n, c, h, w]) -> [n, c]:\n  return x |> a: CALL |> mean(2, 3)\n"
     assert "never written" not in str(first(text.replace("CALL", "conv2d(c, 3, 2)")))
