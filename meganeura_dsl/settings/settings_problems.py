@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -314,7 +315,20 @@ class UnmatchedPaths(SettingProblem, code="E0509"):
         """Show the nearest paths."""
         near = get_close_matches(self.glob, self.known, n=3, cutoff=0.0)
         there = Remark("there are", ", ".join(near))
-        return self.words(f"no parameter matches `{self.glob}`", remarks=(there,))
+        return self.words(
+            f"no parameter matches `{self.glob}`", remarks=(there,), advice=self._meant()
+        )
+
+    def _meant(self) -> Help | None:
+        """Returns the glob whose first label is one of the parameters', if one is near."""
+        label, dot, rest = self.glob.partition(".")
+        labels = dict.fromkeys(each.partition(".")[0] for each in self.known)
+        near = get_close_matches(label, labels, n=2)
+        if not dot or len(near) != 1 or near[0] == label:
+            return None
+        meant = f"{near[0]}.{rest}"
+        matched = any(fnmatchcase(each, meant) for each in self.known)
+        return Help(f"did you mean `{meant}`?") if matched else None
 
 
 class UnfitParameters(SettingProblem, code="E0543"):

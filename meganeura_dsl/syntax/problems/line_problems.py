@@ -69,7 +69,10 @@ class MisplacedStatement(SyntaxProblem, code="E0124"):
         word = self.span.text.split()[0].rstrip(":")
         other = "block" if word == "return" else "train"
         headline = f"`{word}` does not belong in a `{self.home}`"
-        return self.say(headline, f"this belongs in a `{other}`")
+        cure = Help(f"move it into a `{other}` that applies this {self.home}")
+        if word == "return":
+            cure = Help("leave it out: a `train` gives no results, and its metrics are shown")
+        return self.say(headline, f"this belongs in a `{other}`", cure)
 
 
 class OutsideDeclaration(SyntaxProblem, code="E0125"):

@@ -9,6 +9,8 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.pipeline import check, train_settings
 from meganeura_dsl.settings.resolve_settings import resolve_settings
+from meganeura_dsl.settings.setting_values import whole
+from meganeura_dsl.settings.settings_problems import UnmatchedPaths
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 PROGRAM = """\
@@ -216,3 +218,11 @@ train fit(x: [batch, 64]):
     problem, *_ = check(Source("fit.mgn", program), lambda _: None).problems
     report = problem.report()
     assert (report.code, report.help and report.help.code) == ("E0216", "metric loss_2 = mean(x)")
+
+
+def test_a_glob_with_a_slip_is_given_the_label() -> None:
+    known = ("body.weight", "body.bias", "head.weight")
+    report = UnmatchedPaths(whole('optimizer["bodi.*"]=frozen'), "bodi.*", known).report()
+    assert report.help == Help("did you mean `body.*`?")
+    assert UnmatchedPaths(whole("x=1"), "tail.*", known).report().help is None
+    assert UnmatchedPaths(whole("x=1"), "bodi.scale", known).report().help is None

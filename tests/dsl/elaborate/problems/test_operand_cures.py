@@ -98,3 +98,24 @@ def test_a_block_that_does_not_fit_is_given_its_form_or_a_label() -> None:
     assert first(BLOCKS.format(label="act: ", given="layer_norm")) == ("", "", None)
     form = "max_pool(k, stride=k, pad=0)"
     assert first(BLOCKS.format(label="", given="max_pool"))[::2] == ("E0221", form)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (
+            "block Net()(x: [n, d]) -> [n, d]:\n  minimize mean(x)\n  return x\n",
+            "move it into a `train` that applies this block",
+        ),
+        (
+            "train fit(x: [batch, 4]):\n  y = x |> fc: linear(1)\n  minimize mean(y)\n  return y\n",
+            "leave it out: a `train` gives no results, and its metrics are shown",
+        ),
+    ],
+)
+def test_a_statement_in_the_wrong_declaration_is_told_where_it_belongs(
+    program: str, said: str
+) -> None:
+    problem, *_ = check(Source("net.mgn", program), lambda _: None).problems
+    report = problem.report()
+    assert (report.code, report.help and report.help.text) == ("E0124", said)
