@@ -97,6 +97,27 @@ def channels_moved(
     return Help(text, code)
 
 
+def picture_moved(
+    shape: Shape, known: Collection[str], call: str, around: tuple[str, str]
+) -> Help | None:
+    """Returns the call with the channels of a picture moved to axis 1, from the last axis.
+
+    The arguments are those of `channels_moved`. None unless the shape is one of pictures of known
+    size that have 1, 3 or 4 channels, such as `[n, 28, 28, 1]`.
+    """
+    if len(shape) != 4 or shape[3] not in (1, 3, 4):
+        return None
+    rows, columns = shape[1:3]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return None
+    if min(rows, columns) < 8 or max(rows, columns) > 4 * min(rows, columns):
+        return None
+    shown = ", ".join(map(show, shape))
+    text = f"the channels are taken from axis 1, and [{shown}] has them on the last axis; move them"
+    pattern = _pattern(shape, _to_front(4), known)
+    return Help(text, rearranged(call, around[0], 0, pattern))
+
+
 def _counts_places(size: Size) -> bool:
     """Returns True for a size of names that axes other than channels usually have."""
     return not isinstance(size, int) and size.variables() <= NO_CHANNELS

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.layout_cures import channels_moved
+from meganeura_dsl.elaborate.problems.layout_cures import channels_moved, picture_moved
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
@@ -442,9 +442,12 @@ def _of_channels_last(inner: Frame, caller: Location, clause: ast.Expression) ->
         return ""
     config, span = [each.name for each in block.parameters], caller.span
     beside = span.source.text[: span.start], span.source.text[span.end :]
-    cure = channels_moved(
-        x.type.shape, around.names, span.text, beside, is_first=True, config=config
+    shape, known = x.type.shape, around.names
+    is_input = any(
+        is_tensor(each) and each.type.shape == shape for each in around.signature.values()
     )
+    cure = picture_moved(shape, known, span.text, beside) if is_input else None
+    cure = cure or channels_moved(shape, known, span.text, beside, is_first=True, config=config)
     return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
 
 

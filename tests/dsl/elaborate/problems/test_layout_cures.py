@@ -146,6 +146,57 @@ CASES += [
 ]  # fmt: skip
 
 
+PICTURES = """\
+block Net()(image: {}) -> [n, 5]:
+  return image{} |> mean(2, 3) |> fc: linear(5)
+model net = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "call", "old", "new"),
+    [
+        (
+            "[n, 28, 28, 1]", " |> c1: conv2d(8, 3)", "c1: conv2d(8, 3)",
+            "rearrange([n, h, w, 1] -> [n, 1, h, w]) |> c1: conv2d(8, 3)",
+        ),
+        (
+            "[n, 32, 48, 3]", " / 255 |> c1: conv2d(8, 5)", "c1: conv2d(8, 5)",
+            "rearrange([n, h, w, c] -> [n, c, h, w]) |> c1: conv2d(8, 5)",
+        ),
+        (
+            "[n, 224, 224, 4]", " |> c1: conv2d(8, 7, 2) |> relu", "c1: conv2d(8, 7, 2)",
+            "rearrange([n, h, w, c] -> [n, c, h, w]) |> c1: conv2d(8, 7, 2)",
+        ),
+    ],
+)  # fmt: skip
+def test_pictures_of_known_size_with_their_channels_last_are_rearranged(
+    shape: str, call: str, old: str, new: str
+) -> None:
+    text = PICTURES.format(shape, call)
+    report = refused(text)
+    assert report.code == "E0311"
+    assert f"`{new}`" in str(report)
+    assert f"{shape} has them on the last axis" in str(report)
+    assert "the smallest" not in str(report)
+    assert check(Source("net.mgn", text.replace(old, new)), LOAD).fine
+
+
+@pytest.mark.parametrize(
+    ("shape", "call"),
+    [
+        ("[n, 3, 28, 1]", " |> c1: conv2d(8, 3)"),  # three channels first, one column
+        ("[n, 256, 25, 1]", " |> c1: conv2d(8, 3)"),  # features of a line of text
+        ("[n, 64, 32, 2]", " |> c1: conv2d(8, 3)"),
+        ("[n, 3, 28, 3]", " |> c0: conv2d(28, 1) |> c1: conv2d(8, 5)"),  # no input
+    ],
+)
+def test_features_of_few_columns_are_not_taken_for_channels(shape: str, call: str) -> None:
+    report = refused(PICTURES.format(shape, call))
+    assert report.code == "E0311"
+    assert "rearrange" not in str(report)
+
+
 @pytest.mark.parametrize(("text", "code", "old", "new"), CASES)
 def test_the_cure_is_a_rearrangement_that_ends_the_error(
     text: str, code: str, old: str, new: str
