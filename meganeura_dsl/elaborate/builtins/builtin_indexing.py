@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
-from meganeura_dsl.elaborate.problems.argument_cures import conversion
+from meganeura_dsl.elaborate.problems.argument_cures import conversion, ids_order
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.shape_problems import TypeRuleBroken
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic, tensor_values
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_index
 from meganeura_dsl.elaborate.values import (
@@ -52,6 +53,7 @@ def one_hot(call: BuiltinCall) -> ElabValue:
 def gather(call: BuiltinCall) -> ElabValue:
     """The slices of a table that ids pick."""
     table, ids = call.tensor(0), call.tensor(1)
+    _require_ids(call, (table, ids), 1)
     axis = call.axis(call.option(2, "axis", 0), table.type.rank)
     found = call.add(ops.Gather(axis, _batch(call, 3)), table, ids)
     check_index(call.frame, call.span, ids, table.type.shape[axis])
@@ -61,6 +63,7 @@ def gather(call: BuiltinCall) -> ElabValue:
 def scatter_add(call: BuiltinCall) -> ElabValue:
     """The updates added up in the rows that ids give."""
     ids, updates = call.tensor(0), call.tensor(1)
+    _require_ids(call, (ids, updates), 0)
     axis = call.axis(call.option(3, "axis", 0), updates.type.rank)
     size = call.size(2, "size")
     found = call.add(ops.ScatterAdd(axis, size, _batch(call, 4)), ids, updates)
@@ -73,6 +76,7 @@ def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], ElabValue]:
 
     def apply(call: BuiltinCall) -> ElabValue:
         ids, updates = call.tensor(0), call.tensor(1)
+        _require_ids(call, (ids, updates), 0)
         size, empty = call.size(2, "size"), call.option(3, "empty")
         if not is_number(empty):
             raise call.wrong("a number as `empty`", empty)
@@ -92,6 +96,17 @@ def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], ElabValue]:
         return call.add(ops.Where(), spread, none, found)
 
     return apply
+
+
+def _require_ids(call: BuiltinCall, given: tuple[Tensor, Tensor], place: int) -> None:
+    """Raises `ProblemError` if one of two tensors, at `place`, is no tensor of whole numbers."""
+    ids, other = given[place], given[1 - place]
+    if ids.type.dtype.is_integer:
+        return
+    fault = f"`{call.name}` takes i32 or u32, not {ids.type.dtype.value}"
+    found = "\n".join(str(each.type) for each in given)
+    cure = ids_order(call.span, ids, other, place)
+    raise ProblemError(TypeRuleBroken(call.frame.location(call.span), fault, found, cure))
 
 
 def _batch(call: BuiltinCall, index: int) -> int:

@@ -9,8 +9,9 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.problems.shape_cures import LONGEST, Side
-from meganeura_dsl.elaborate.values import ElabValue, Tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
 from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size, show
 
 
@@ -29,6 +30,28 @@ def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
     order = ", ".join([*wanted, *(each for each in given if "=" in each)])
     text = f"its inputs are {', '.join(f'`{each}`' for each in wanted)}, in this order"
     return Help(text, f"{found[1]}({order})")
+
+
+def ids_order(span: Span, ids: Tensor, other: Tensor, place: int) -> Help:
+    """Returns the cure of a `gather` or `scatter` whose ids, its argument `place`, are no ids.
+
+    It is the call with its first two arguments in the other order, where the other one, `other`,
+    is of whole numbers, and else their conversion.
+    """
+    if ids.type.dtype is DType.BOOL and not other.type.dtype.is_integer:
+        text = "sizes may not depend on data: keep all, and choose element by element, by `where`"
+        return Help(text)
+    if not other.type.dtype.is_integer:
+        return conversion(span, "ids", place, DType.I32.value, show_shape(ids.type.shape))
+    text = "the ids come first" if place == 0 else "the ids come second, behind what they pick from"
+    name, _, inside = " ".join(span.text.split()).removesuffix(")").partition("(")
+    given, before = top_level(inside), span.source.text[: span.start].rstrip()
+    if before.endswith("|>"):
+        piped = re.search(r"(?:[=(,]|\breturn)\s*([\w.]+)\s*\|>$", before)
+        if piped is None:
+            return Help(f"{text}: give what comes before `|>` a name, and write it in the call")
+        given, text = [piped[1], *given], f"{text}, in place of `{piped[1]} |> ...`"
+    return Help(text, f"{name}({', '.join([given[1], given[0], *given[2:]])})")
 
 
 def one_source(first: str, second: str, span: Span) -> Help | None:

@@ -176,3 +176,51 @@ def test_a_depthwise_convolution_keeps_the_channels() -> None:
     assert "`conv2d(c_in, 3, groups=c_in)`" in report.help.text
     cured = text.replace("conv2d(c, 3, pad=1, g", "conv2d(c_in, 3, pad=1, g")
     assert not [each for each in reports(cured) if each.code != "E0207"]
+
+
+PICKED = "block Pick({0})(x: [v, s, d], ids: i32[{1}]) -> [{2}]:\n  return {3}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "ids", "result", "wrong", "right"),
+    [
+        ("", "k", "k, s, d", "gather(ids, x)", "gather(x, ids)"),
+        ("", "k", "v, k, d", "gather(ids, x, axis=1)", "gather(x, ids, axis=1)"),
+        ("", "", "v, s", "gather(ids, x, 2)", "gather(x, ids, 2)"),
+        ("", "v, k", "v, k, d", "gather(ids, x, 1, batch=1)", "gather(x, ids, 1, batch=1)"),
+        ("", "k", "k, s, d", "ids |> gather(x)", "gather(x, ids)"),
+        ("c", "v", "c, s, d", "scatter_add(x, ids, c)", "scatter_add(ids, x, c)"),
+        ("c", "v", "c, s, d", "x |> scatter_add(ids, size=c)", "scatter_add(ids, x, size=c)"),
+        ("c", "s", "v, c, d", "scatter_add(x, ids, c, axis=1)", "scatter_add(ids, x, c, axis=1)"),
+        ("c", "v", "c, s, d", "scatter_max(x, ids, c, empty=0)", "scatter_max(ids, x, c, empty=0)"),
+    ],
+)
+def test_ids_stand_at_their_place(
+    config: str, ids: str, result: str, wrong: str, right: str
+) -> None:
+    report = refused(PICKED.format(config, ids, result, wrong))
+    assert report.code == "E0320"
+    assert report.help is not None
+    assert report.help.code == right
+    assert ("in place of" in report.help.text) == ("|>" in wrong)
+    assert not reports(PICKED.format(config, ids, result, right))
+
+
+def test_ids_behind_a_longer_pipe_are_told_in_words() -> None:
+    report = refused(PICKED.format("c", "v", "c, s, d", "x |> relu |> scatter_add(ids, c)"))
+    assert report.help is not None
+    assert report.help.code is None
+    assert "the ids come first" in report.help.text
+
+
+def test_floats_for_ids_are_converted() -> None:
+    report = refused(PICKED.format("", "k", "k, s, d", "gather(x, f32(ids))"))
+    assert report.help is not None
+    assert report.help.code == "i32(f32(ids))"
+
+
+def test_a_mask_is_no_ids() -> None:
+    report = refused(PICKED.format("", "k", "k, s, d", "gather(x, ids == 1)"))
+    assert report.help is not None
+    assert report.help.code is None
+    assert "`where`" in report.help.text
