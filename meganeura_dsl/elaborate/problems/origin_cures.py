@@ -160,18 +160,24 @@ def initial_cure(name: str, before: Tensor, after: Tensor) -> Help | None:
 
     What fills a tensor is written by hand, and the layers of an iteration make the other shape.
     """
-    span = before.origin.span
-    found = _FILLED.match(" ".join(span.text.split())) if span is not None else None
-    axes = [show(size) for size in after.type.shape]
-    if found is None or span is None or not _all_written(axes):
+    code = begun_line(name, before, after.type.shape)
+    if code is None:
         return None
-    rest = " ".join(span.text.split())[found.end() :]
     wrong, right = show_shape(before.type.shape), show_shape(after.type.shape)
-    return Help(
-        f"a round leaves {right}: let `{name}` begin so; if it is to stay {wrong},\n"
-        "let the layers of a round make that many",
-        f"{name} = {found[1]}([{', '.join(axes)}]{rest}",
-    )
+    text = f"a round leaves {right}: let `{name}` begin so"
+    if before.type.rank == after.type.rank:
+        text += f"; if it is to stay {wrong},\nlet the layers of a round make that many"
+    return Help(text, code)
+
+
+def begun_line(name: str, before: Tensor, shape: Shape) -> str | None:
+    """The line that begins a state with another shape; None if it is not filled with a number."""
+    span = before.origin.span
+    written = " ".join(span.text.split()) if span is not None else ""
+    found, axes = _FILLED.match(written), [show(size) for size in shape]
+    if found is None or not _all_written(axes):
+        return None
+    return f"{name} = {found[1]}([{', '.join(axes)}]{written[found.end() :]}"
 
 
 def parameter_cure(

@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.head_cures import map_cure
 from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.origin_cures import begun_line
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, expansion_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import ArgumentMismatch, RankMismatch
@@ -53,8 +54,11 @@ def argument_problem(
         layout = _label_layout(inner, location.span, value, first) if of_classes else None
         return _labels_problem(location, value, first, mismatch, layout, of_classes=of_classes)
     declared = pattern_text(item.type.shape)
+    begun = _begun(inner, block, item, value, span)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         what = f"`{item.name}` of `{block.name.text}`"
+        if begun is not None:
+            return RankMismatch(begun[0], what, declared, str(value.type), begun[1])
         cure = _expanded(inner, item, value, location.span.text) or _laid_out(
             inner, block, item, value, location.span
         )
@@ -77,6 +81,8 @@ def argument_problem(
         f"`{block.name.text}` is given besides: pass a tensor of that size"
     )
     same = _of_one_source(inner, block, item, mismatch.axis, location.span)
+    if begun is not None:
+        location, same = begun
     fact = deciding_fact(inner.facts, condition)
     return ArgumentMismatch(
         location,
@@ -88,10 +94,64 @@ def argument_problem(
         example,
         fact,
         advice,
-        argument_order(location.span.text, [each.name for each in block.inputs])
+        same
+        if begun is not None
+        else argument_order(location.span.text, [each.name for each in block.inputs])
         or same
         or _laid_out(inner, block, item, value, location.span),
     )
+
+
+def _begun(
+    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span
+) -> tuple[Location, Help] | None:
+    """Returns where a scan's state begins, and the line by which it has the axes of an input.
+
+    None for what no scan carries, and for a state that is not filled with one number.
+    """
+    around = inner.parent
+    if around is None:
+        return None
+    for scan in around.state.scans.values():
+        names = [name for name in scan.carried if scan.is_at_start(name, value)]
+        if scan.frame is not around or not names:
+            continue
+        before = scan.before[names[0]]
+        sizes = _sizes_beside(inner, block, item)
+        code = begun_line(names[0], before, sizes) if sizes is not None else None
+        if code is None or before.origin.span is None:
+            return None
+        call = around.location(span).span
+        text = f"a round gives it to `{block.name.text}` in line {call.line}: let it begin so"
+        return around.location(before.origin.span), Help(text, code)
+    return None
+
+
+def _sizes_beside(inner: Frame, block: ast.Block, item: ast.Input) -> tuple[Size, ...] | None:
+    """Returns the sizes of an input by what the block is given besides; None if one is open."""
+    known: dict[str, Size] = {}
+    for other in block.inputs:
+        given = inner.names.get(other.name, "")
+        entries = other.type.shape.entries
+        if other is item or not is_tensor(given) or given.type.rank != len(entries):
+            continue
+        for entry, size in zip(entries, given.type.shape, strict=True):
+            if isinstance(entry, ast.Name):
+                known.setdefault(entry.text, size)
+    sizes: list[Size] = []
+    for entry in item.type.shape.entries:
+        if isinstance(entry, ast.Rest):
+            return None
+        if isinstance(entry, ast.Name) and entry.text in known:
+            sizes.append(known[entry.text])
+            continue
+        if not {each.name for each in block.parameters}.issuperset(size_names(entry)):
+            return None
+        size = inner.evaluate(entry)
+        if not is_size(size):
+            return None
+        sizes.append(size)
+    return tuple(sizes)
 
 
 def _of_one_source(

@@ -70,13 +70,16 @@ def _unstable(
     if verdict is not None and is_tensor(before) and is_tensor(after):
         shapes = [("before", before.type.shape), ("after", after.type.shape)]
         example = example_of(verdict, shapes)
-    cure = Help("collect what grows", f"y[:, {statement.variable.text}] = ...")
+    cure, begun = Help("collect what grows", f"y[:, {statement.variable.text}] = ..."), None
     if is_tensor(before) and is_tensor(after) and not _grows(frame, before, after):
         first, later = show_shape(before.type.shape), show_shape(after.type.shape)
         cure = origin_cures.initial_cure(name, before, after) or Help(
             f"`{name}` is one tensor for all rounds: let a round end with {first},\n"
             f"or begin with {later}; what has another shape gets a name of its own"
         )
+    elif is_tensor(before) and is_tensor(after) and before.type.rank < after.type.rank:
+        begun = origin_cures.initial_cure(name, before, after)
+        cure = begun or cure
     if not is_tensor(before):
         cure = _collected(statement, name) or Help(
             f"begin with a tensor, such as `{name} = zeros([...])`"
@@ -91,6 +94,8 @@ def _unstable(
         if target.text == name
     ]
     span = max(written, key=lambda each: each.start, default=statement.variable.span)
+    if begun is not None and is_tensor(before) and before.origin.span is not None:
+        span = before.origin.span
     return UnstableCarry(
         frame.location(span), name, _shown(before, after), _shown(after, before), example, cure
     )
