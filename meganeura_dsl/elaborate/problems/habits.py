@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.einops_cures import of_text
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor, show_shape
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.syntax import ast
@@ -46,13 +47,16 @@ def of_arguments(callee: str, unknown: str, span: Span) -> Help | None:
         if unknown in _TWICE:
             return Help("leave it out: a gradient is a value, which may be differentiated again")
         return Help("by what comes second, and is a name", "grad(scalar, x)")
-    if callee in ("rearrange", "expand", "repeat", "reduce"):
+    text = of_text(callee, call)
+    if text is not None:
+        return text
+    if unknown and callee in ("rearrange", "expand", "repeat", "reduce"):
         given = re.search(rf"\b{unknown}\s*=\s*([\w.]+)", call)
         if given and given[1] == unknown:
             left = re.sub(rf"\s*,\s*\b{unknown}\s*=\s*{unknown}\b", "", call)
             return Help(f"a pattern reads `{unknown}` from its scope: leave the argument out", left)
-        text = "a pattern reads names in scope: name the size before"
-        return Help(text, f"{unknown} = {given[1] if given else 8}")
+        words = "a pattern reads names in scope: name the size before"
+        return Help(words, f"{unknown} = {given[1] if given else 8}")
     return None
 
 
