@@ -123,7 +123,7 @@ REFUSED = {
     "[1] == [2]": ("E0203", "this needs a tensor to return", "this is a condition"),
     "1.5 < 2": ("E0203", "this needs a tensor to return", "this is a condition"),
     "not n": ("E0203", "this needs a condition", "this is the size n"),
-    "x or true": ("E0307", "a tensor of f32 cannot meet a condition", "f32[n, d]"),
+    "x or true": ("E0320", "`or` takes bool, not f32", "f32[n, d]"),
     "true and n": ("E0203", "this needs a condition", "this is the size n"),
     "x if x else x": ("E0203", "this needs a condition", "this is the tensor f32[n, d]"),
     "x[n == 1]": ("E0203", "this needs a size", "this is a condition"),
