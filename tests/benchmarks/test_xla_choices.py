@@ -10,7 +10,7 @@ from tests.runtime.backends.xla.command_lines import ROOT
 from tests.shared_entries import cache_of_processes
 
 COMMAND = (
-    "--small --device xla:cpu --processes 1 --seconds 0.01 residual-with-norm unmixed-collectives"
+    "--small --device xla:cpu --processes 1 --seconds 0.01 tanh-by-exponential unmixed-collectives"
 )
 
 
@@ -60,8 +60,8 @@ def test_the_command_measures_with_and_without(
     main(COMMAND.split())
     head, row, other = capsys.readouterr().out.splitlines()
     assert head.split()[:4] == ["choice", "workload", "without", "with"]
-    assert row.startswith("residual-with-norm   gpt2-b4-infer, bf16")
-    assert "1.37 to 1.36 ms, NVIDIA H200, 2026-11-23" in row
+    assert row.startswith("tanh-by-exponential  gpt2-b4-train, bf16")
+    assert "6.28 to 6.17 ms, NVIDIA H200, 2026-11-23" in row
     without, chosen, ratio = map(float, row.split()[3:6])
     assert ratio == pytest.approx(chosen / without, abs=0.01)
     assert "2 devices of the platform cpu are asked for; JAX has 1" in other
