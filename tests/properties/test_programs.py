@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.effort import effort
 from tests.properties.candidates import candidate, is_mutant
 from tests.properties.mutants import mutant
 from tests.properties.programs import program
@@ -15,7 +16,7 @@ from tests.properties.soundness import Outcome, examine
 SEEDS_PER_TEST = 15
 
 
-@pytest.mark.parametrize("first", range(0, 60, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, effort(60, 1200), SEEDS_PER_TEST))
 def test_texts(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         text = candidate(seed)
