@@ -39,9 +39,8 @@ def blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-COMMANDS = [
-    (name, line) for name in NAMES for block in blocks(name, "sh") for line in block.splitlines()
-]
+# The commands of a block are run in their order: some read what those before them wrote.
+COMMANDS = [(name, block.splitlines()) for name in NAMES for block in blocks(name, "sh")]
 PROGRAMS = [
     (name, block) for name in NAMES for block in blocks(name, "py") if not block.startswith(FOREIGN)
 ]
@@ -87,21 +86,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_is_something_to_run() -> None:
     assert {name for name, _ in COMMANDS} == {name for name, _ in PROGRAMS} == set(NAMES)
-    assert all(line.startswith("meganeura ") for _, line in COMMANDS)
+    assert all(lines for _, lines in COMMANDS)
+    assert all(line.startswith("meganeura ") for _, lines in COMMANDS for line in lines)
 
 
-@pytest.mark.parametrize(("name", "line"), COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "lines"), COMMANDS, ids=[f"{name}-{lines[0]}" for name, lines in COMMANDS]
+)
 def test_a_command_shown_succeeds(
-    meganeura: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str
+    meganeura: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, lines: list[str]
 ) -> None:
-    assert name in NAMES
     monkeypatch.chdir(folder)
-    if line.startswith("meganeura import "):
-        for file in ("network.mgn", "network.safetensors"):
-            Path(file).unlink()  # an import replaces no program
-    shown = meganeura(*shlex.split(line, comments=True)[1:])
-    assert shown.code == 0
-    assert shown.err == "" or name == "generation.md"  # its text is alone on standard output
+    for line in lines:
+        if line.startswith("meganeura import "):
+            for file in ("network.mgn", "network.safetensors"):
+                Path(file).unlink()  # an import replaces no program
+        shown = meganeura(*shlex.split(line, comments=True)[1:])
+        assert shown.code == 0, (line, shown.err)
+        # The text of a generation is alone on standard output.
+        assert shown.err == "" or name == "generation.md", line
 
 
 @pytest.mark.parametrize(("name", "program"), PROGRAMS)
