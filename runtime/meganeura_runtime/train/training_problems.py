@@ -19,11 +19,15 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
     span: Span | None = None
     path: str = ""
     is_half: bool = False
-    """True if products in f16 are the cause: the reference finds all values finite."""
+    """True if products in f16 may be the cause: no value is known that is not finite in f32."""
+    is_left_out: bool = False
+    """True if a gradient was not finite with the least scale of the loss, and moved nothing."""
 
     def report(self) -> Report:
         found = (Remark("first", self.first),) if self.first else ()
         what = f"the loss is {self.loss}" if self.loss else "a parameter is no longer finite"
+        if self.is_left_out:
+            what = "a gradient is not finite, with a loss scale of 1,"
         return self.message(
             f"{what} at step {self.step:,}",
             *found,

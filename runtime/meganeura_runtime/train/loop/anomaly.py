@@ -15,6 +15,7 @@ from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.transforms.optimizers.update import sum_of
+from meganeura_dsl.transforms.training_step import LOSS_SCALE, SKIPPED
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.loop.feeder import Feeder
@@ -41,11 +42,24 @@ class Suspect:
     fed: Mapping[str, Array]
 
     def judge(self, graph: Graph, session: Session, outputs: Mapping[str, Array]) -> Anomaly | None:
-        """Returns the first value that is not finite, if a result of the step is not."""
-        if is_finite(outputs) and is_finite(session.persistent()):
+        """Returns the first value that is not finite, if a result of the step is not.
+
+        A step in f16 may leave its update out because its scaled gradients overflow, which is no
+        anomaly where the results of the reference are finite.
+        """
+        is_sound = is_finite(outputs) and is_finite(session.persistent())
+        is_left_out = LOSS_SCALE in outputs and bool(outputs[SKIPPED])
+        if is_sound and not is_left_out:
             return None
-        value = Interpreter(graph).find({**self.persistent, **self.fed}, _is_not_finite)
-        return Anomaly(self.step + 1, value)
+        interpreter = Interpreter(graph)
+        # The step as the program says it has no loss scale.
+        kept = {name: each for name, each in self.persistent.items() if name in interpreter.leaves}
+        feeds = {**kept, **self.fed}
+        if is_sound:
+            results = interpreter.run(feeds)
+            if is_finite(results.outputs) and is_finite(results.updates):
+                return None
+        return Anomaly(self.step + 1, interpreter.find(feeds, _is_not_finite))
 
 
 def is_finite(arrays: Mapping[str, Array]) -> bool:

@@ -329,12 +329,9 @@ class TrainingLoop:
     def _not_finite(self, step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:
         """The problem, with the line of the program where it began, as far as that is known."""
         shown = "" if math.isfinite(loss) else str(loss)
-        if anomaly is None:
-            return LossNotFinite(step, shown)
-        if anomaly.value is None:
-            return LossNotFinite(
-                step, shown, f"step {anomaly.step:,}", is_half=self.job.settings.scales_loss
-            )
+        if anomaly is None or anomaly.value is None:
+            first = "" if anomaly is None else f"step {anomaly.step:,}"
+            return LossNotFinite(step, shown, first, is_half=self.job.settings.scales_loss)
         op, origin = anomaly.value.op, anomaly.value.origin
         what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
         first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
@@ -378,8 +375,7 @@ class TrainingLoop:
         if scale > LEAST:
             self.watch(LossScaled(reading.step, reading.epoch, scale, scale / 2))
         elif stops:
-            first = f"a gradient, with a loss scale of {LEAST:g}"
-            raise ProblemError(LossNotFinite(reading.step, "", first, is_half=True))
+            raise ProblemError(replace(self._explained(reading), is_left_out=True))
         else:
             self.watch(NotFinite(reading.step, reading.epoch, loss, is_skipped=True))
 

@@ -17,8 +17,9 @@ from meganeura_runtime.backends.webgpu.device.device import open_device
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Logged, LossScaled, NotFinite
+from meganeura_runtime.train.spec.resume import RunOptions
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import PROGRAM, STEPS, Workspace, contents
+from tests.runtime.runs import FAILING, PROGRAM, STEPS, Workspace, contents
 
 HALF = "precision=f16"
 LARGE = """\
@@ -96,11 +97,33 @@ def test_batches_of_one_update_halve_it_once(workspace: Workspace) -> None:
 
 def test_gradients_that_no_scale_makes_finite_end_a_run(workspace: Workspace) -> None:
     workspace.write(INFINITE)
-    with pytest.raises(ProblemError, match=r"no longer finite at step 17") as caught:
+    with pytest.raises(
+        ProblemError, match="a gradient is not finite, with a loss scale of 1,"
+    ) as caught:
         workspace.start("run", HALF)
-    assert isinstance(caught.value.problem, LossNotFinite)
-    assert "a gradient, with a loss scale of 1" in str(caught.value)
+    problem = caught.value.problem
+    assert isinstance(problem, LossNotFinite)
+    assert (problem.step, problem.is_half) == (17, False)
+    assert problem.first.startswith("`Div`, f32[4, 4], of step ")
+    assert problem.span is not None
+    assert "sqrt" in problem.span.text, "the line whose slope is infinite in f32 as well"
     assert len(scalings(workspace)) == 16
+
+
+def test_a_loss_that_is_not_finite_is_named_with_its_line(workspace: Workspace) -> None:
+    workspace.write(FAILING)
+    with pytest.raises(ProblemError, match="the loss is nan at step") as caught:
+        workspace.start("run", HALF)
+    problem = caught.value.problem
+    assert isinstance(problem, LossNotFinite)
+    assert problem.first.startswith("`Log`, f32[], of step ")
+    assert not problem.is_half
+
+
+def test_an_overflow_is_no_anomaly_where_the_reference_finds_none(workspace: Workspace) -> None:
+    workspace.write(LARGE)
+    workspace.start("run", HALF, options=RunOptions(detect_anomaly=True))
+    assert scalings(workspace)
 
 
 def test_a_run_that_leaves_them_out_says_so_at_each_step(workspace: Workspace) -> None:
