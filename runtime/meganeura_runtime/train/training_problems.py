@@ -43,7 +43,7 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
         if self.is_half:
             return Help(
                 "products in f16 overflow where what they read is above 65,504: go on in f32",
-                "--resume --set precision=f32",
+                "--resume RUN --set precision=f32",
             )
         for ops, pattern, words in _CURES:
             found = re.search(pattern, self._written())
