@@ -27,7 +27,7 @@ from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.problems.foreign_calls import split_top
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Refuted
 from meganeura_dsl.symbolic.size import Dim, product, show
-from meganeura_dsl.syntax.problems.foreign_calls import split_top
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 UNARY: dict[str, Op] = {op.builtin: op() for op in elementwise.UNARY if op.builtin}
 BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.builtin}

@@ -6,13 +6,13 @@ from math import isqrt
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.problems.shape_cures import LONGEST, Side
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax.problems.block_text import block_before, block_rest, split_top
 
 
 def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
@@ -20,7 +20,7 @@ def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
     found = re.fullmatch(r"(\w+)\((.*)\)", " ".join(call.split()))
     if found is None:
         return None
-    given = top_level(found[2])
+    given = split_top(found[2])
     places = [each for each in given if "=" not in each]
     if len(places) < 2 or sorted(places) != sorted(inputs[: len(places)]):
         return None
@@ -45,7 +45,7 @@ def ids_order(span: Span, ids: Tensor, other: Tensor, place: int) -> Help:
         return conversion(span, "ids", place, DType.I32.value, show_shape(ids.type.shape))
     text = "the ids come first" if place == 0 else "the ids come second, behind what they pick from"
     name, _, inside = " ".join(span.text.split()).removesuffix(")").partition("(")
-    given, before = top_level(inside), span.source.text[: span.start].rstrip()
+    given, before = split_top(inside), span.source.text[: span.start].rstrip()
     if before.endswith("|>"):
         piped = re.search(r"(?:[=(,]|\breturn)\s*([\w.]+)\s*\|>$", before)
         if piped is None:
@@ -61,7 +61,7 @@ def one_source(first: str, second: str, span: Span) -> Help | None:
     source that stays is the one that nothing else of the block reads. `span` is the call.
     """
     text = span.source.text[: span.start]
-    block = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[-1]
+    block = block_before(text)
     of_first, of_second = (
         re.search(rf"^ +{name} = (\w+) \|> (.+)$", block, re.MULTILINE) for name in (first, second)
     )
@@ -73,7 +73,7 @@ def one_source(first: str, second: str, span: Span) -> Help | None:
         for found in lines
     ]
     whole = span.source.text[len(text) - len(block) :]
-    body = re.split(r"\n(?=\S)", whole)[0].partition("\n ")[2]
+    body = block_rest(whole).partition("\n ")[2]
     reads = [len(re.findall(rf"(?<!\.)\b{found[1]}\b(?!\s*[:=])", body)) for found in lines]
     if layers[0] != layers[1] or min(reads) != 1 or reads[0] == reads[1]:
         return None
@@ -111,7 +111,7 @@ def conversion(span: Span, name: str, place: int, wanted: str, shape: str) -> He
     to = wanted.split(" ", maxsplit=1)[0]
     given = re.fullmatch(r"(?:[\w.]+:\s*)?(\w+)\((.*)\)", " ".join(span.text.split()))
     piped = re.search(r"([A-Za-z_]\w*)\s*\|>\s*$", span.source.text[: span.start])
-    arguments = top_level(given[2]) if given else []
+    arguments = split_top(given[2]) if given else []
     named = [each.partition("=")[2].strip() for each in arguments if each.startswith(f"{name}=")]
     value = "..."
     if named:
@@ -211,7 +211,7 @@ def _part_of(value: Tensor, axis: int) -> tuple[Tensor, Size]:
 def prediction_first(call: str) -> Help | None:
     """The call of a loss whose two arguments are in the other order."""
     found = re.fullmatch(r"(\w+)\((.*)\)", " ".join(call.split()))
-    given = top_level(found[2]) if found else []
+    given = split_top(found[2]) if found else []
     if found is None or len(given) != 2 or any("=" in each for each in given):
         return None
     return Help("the prediction comes first", f"{found[1]}({given[1]}, {given[0]})")
@@ -240,7 +240,7 @@ def classes_cure(value: Tensor, call: str) -> Help | None:
     written = value.origin.span.text if value.origin.span is not None else ""
     scores = re.match(r"argmax\((\w+)[,)]", written)
     found = re.fullmatch(r"(\w+)\((.*)\)", " ".join(call.split()))
-    given = top_level(found[2]) if found else []
+    given = split_top(found[2]) if found else []
     if scores is None or found is None or len(given) != 2 or any("=" in each for each in given):
         return Help(text)
     return Help(text, f"{found[1]}({scores[1]}, {given[1]})")
@@ -262,7 +262,7 @@ def one_of_each_row(value: Tensor) -> Help | None:
     if not is_all or table.type.shape[0] != ids.type.shape[0] or span is None:
         return None
     found = re.fullmatch(r"gather\((.+), (?:axis=)?(?:1|-1)\)", " ".join(span.text.split()))
-    given = top_level(found[1]) if found else []
+    given = split_top(found[1]) if found else []
     if len(given) != 2 or table.type.rank != 2:
         return None
     rows = show(ids.type.shape[0])

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.einops_cures import of_text
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor, show_shape
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import block_before, block_rest, split_top
 
 _NAMED_AXES = ("dim", "dims", "axis", "axes")
 _TWICE = ("create_graph", "retain_graph", "persistent", "allow_unused", "has_aux")
@@ -90,7 +91,7 @@ def _same_padding(unknown: str, known: Sequence[str], call: str) -> Help | None:
     if asked is None or "pad" not in known:
         return None
     inside = shown.partition("(")[2].removesuffix(")")
-    given = [each for each in top_level(inside) if "=" not in each]
+    given = [each for each in split_top(inside) if "=" not in each]
     named = re.search(r"\b(?:k|kernel_size)\s*=\s*(\w+)", inside)
     window = named[1] if named else given[1] if len(given) > 1 else ""
     if asked[1].lower() == "valid":
@@ -110,7 +111,7 @@ def of_incoming(callee: str, call: str) -> Help | None:
     if not re.fullmatch(r"conv(_transpose)?[123]d|linear", callee):
         return None
     found = re.fullmatch(rf"(?:.*:\s*)?{callee}\((.*)\)", " ".join(call.split()))
-    given = top_level(found[1]) if found else []
+    given = split_top(found[1]) if found else []
     if len([each for each in given if "=" not in each]) < 2:
         return None
     text = "the channels that come in are never written"
@@ -125,7 +126,7 @@ def _plain_axes(call: str) -> str:
 def _kept_axes(call: str, piped: str) -> Help:
     """A reduction whose axes are inserted again, as often as they were; `piped` goes into it."""
     name, _, inside = call.removesuffix(")").partition("(")
-    given = [each for each in (piped, *top_level(inside)) if each]
+    given = [each for each in (piped, *split_top(inside)) if each]
     axes = [int(each) for each in given if _INTEGER.fullmatch(each)]
     values = [each for each in given if not _INTEGER.fullmatch(each)]
     reduced = f"{name}({', '.join([*values, *map(str, axes)])})"
@@ -147,24 +148,12 @@ def piped_into(span: Span) -> str:
     return found[1] if found else ""
 
 
-def top_level(text: str) -> list[str]:
-    """Splits a text at the commas that are outside of all brackets."""
-    found, depth = [""], 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            found.append("")
-        else:
-            found[-1] += character
-    return [each.strip() for each in found]
-
-
 def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help | None:
     """Returns the cure for a bool tensor, indices or a list in brackets; None otherwise."""
     found = _SET.fullmatch(" ".join(span.text.split()))
     part, value = (found[2], found[3]) if found else (" ".join(span.text.split()), None)
     name, _, inside = part.partition("[")
-    written = top_level(inside.removesuffix("]"))
+    written = split_top(inside.removesuffix("]"))
     axis = written.index(entry) if entry in written else 0
     if is_tensor(given) and given.type.dtype is DType.BOOL:
         mask = spread(entry, given.type.shape, base.type.shape, axis)
@@ -297,7 +286,7 @@ def bound_before(span: Span) -> str:
     """Returns the last expression bound to a name before; empty if none, or for a parameter."""
     if not re.fullmatch(r"[^\W\d]\w*", span.text):
         return ""
-    block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]
+    block = block_before(span.source.text[: span.start])
     found = re.findall(rf"^\s+{span.text}\s*=\s*([^\n#]+)", block, re.MULTILINE)
     return found[-1].strip() if found else ""
 
@@ -349,7 +338,7 @@ def added_to_result(span: Span, types: Mapping[str, TensorType]) -> Help | None:
     """
     if not re.search(r"shortcut|residual|skip|identity", span.text):
         return None
-    rest = re.split(r"\n(?=\S)", span.source.text[span.end :])[0]
+    rest = block_rest(span.source.text[span.end :])
     found = re.findall(r"^\s+return (?:(\w+)\((\w+)\)|(\w+))[ ]*$", rest, re.MULTILINE)
     if len(found) != 1 or found[0][1:] == ("", span.text):
         return None
@@ -371,13 +360,13 @@ def table_of_configuration(span: Span, sizes: Sequence[str], unused: str = "") -
     """
     text = span.source.text
     start = text.rfind("\nblock ", 0, span.start + 1) + 1
-    block = re.split(r"\n(?=\S)", text[start:])[0]
+    block = block_rest(text[start:])
     found = re.search(r"^\s+param (\w+): \[(\w+)((?:, [^\]]*)?)\](.*)$", block, re.MULTILINE)
     header = re.match(r"block \w+\(([^()]*)\)\(([^()]*)\)", block)
     if found is None or header is None:
         return None
     axes = re.findall(r"\w+", " ".join(re.findall(r"\[([^\]]*)\]", header[2])))
-    names = [re.split(r"\W", each)[0] for each in top_level(header[1])]
+    names = [re.split(r"\W", each)[0] for each in split_top(header[1])]
     free = [each for each in names if each and len(re.findall(rf"\b{each}\b", block)) == 1]
     if found[2] not in (sizes or axes) or found[2] not in axes or found[2] in names:
         return None

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import permutations
 
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, product, show
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 Same = Callable[[Size, Size], bool]
 NO_CHANNELS = frozenset(
@@ -55,7 +55,7 @@ def rearranged(call: str, before: str, place: int, pattern: str) -> str:
     if re.search(r"\|>\s*$", before):
         return f"rearrange({pattern}) |> {shown}" if place == 0 else f"rearrange(..., {pattern})"
     found = re.fullmatch(r"(.*?\w)\((.*)\)", shown)
-    given = top_level(found[2]) if found else []
+    given = split_top(found[2]) if found else []
     if found is None or place >= len(given) or "=" in given[place]:
         return f"rearrange(..., {pattern})"
     given[place] = f"rearrange({given[place]}, {pattern})"

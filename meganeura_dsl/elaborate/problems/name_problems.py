@@ -11,7 +11,8 @@ from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
 from meganeura_dsl.elaborate.problems.parameter_problems import scanned
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.syntax.problems.foreign_calls import function_cure, split_top
+from meganeura_dsl.syntax.problems.block_text import split_top
+from meganeura_dsl.syntax.problems.foreign_calls import function_cure
 from meganeura_dsl.syntax.problems.foreign_layers import layer_cure
 
 

@@ -11,7 +11,6 @@ from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.layout_cures import NO_CHANNELS
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
 from meganeura_dsl.elaborate.problems.window_cures import SourceOf
@@ -19,6 +18,7 @@ from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax.problems.block_text import block_before, split_top
 from meganeura_dsl.syntax.problems.foreign_layers import free_label
 
 _REDUCTIONS = (ops.ReduceMax, ops.Sum)
@@ -43,7 +43,7 @@ def other_reduction(value: Tensor, wanted: Shape, same: Same) -> Help | None:
     ]
     if found is None or len(fitting) != 1 or (len(axes) != 1 and len(axes) != rank):
         return None
-    given = [re.sub(r"^axis\s*=\s*", "", each) for each in top_level(found[2])]
+    given = [re.sub(r"^axis\s*=\s*", "", each) for each in split_top(found[2])]
     values = [each for each in given if not re.fullmatch(r"-?\d+", each) and each]
     gone, kept = show(source.type.shape[fitting[0]]), show(source.type.shape[axes[0]])
     text = f"the axis of {kept} is gone, and that of {gone} is left: compute it over the other"
@@ -70,7 +70,7 @@ def channels_kept(value: Tensor) -> Help | None:
     found = re.search(r"(\w+)\(([^()]*)\)\s*$", " ".join(span.text.split()))
     if len(fitting) != 1 or found is None:
         return None
-    given = [re.sub(r"^(axis|axes)\s*=\s*", "", each) for each in top_level(found[2])]
+    given = [re.sub(r"^(axis|axes)\s*=\s*", "", each) for each in split_top(found[2])]
     values = [each for each in given if each and not re.fullmatch(r"-?\d+", each)]
     (chosen,) = fitting
     gone, kept = show(_without(shape, *chosen)[-1]), show(value.type.shape[-1])
@@ -146,7 +146,7 @@ def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | Non
         if not isinstance(mine, int) or isinstance(other, int) or value.origin.span is None:
             continue
         found = _FILLED.search(value.origin.span.text)
-        entries = top_level(found[2]) if found else []
+        entries = split_top(found[2]) if found else []
         if found and entries.count(str(mine)) == 1 and is_written(show(other)):
             shape = ", ".join(show(other) if each == str(mine) else each for each in entries)
             text = f"the size {mine} is written here, and the other side has {show(other)}"
@@ -188,13 +188,13 @@ def parameter_cure(
     A size of the data is none of a parameter, which then may hold more than are used.
     """
     names = re.findall(r"[A-Za-z_]\w*", show(size))
-    block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]
+    block = block_before(span.source.text[: span.start])
     found = re.search(rf"^\s+param {re.escape(name)}: \[([^\]]*)\](.*)$", block, re.MULTILINE)
     if found is None or not is_written(show(size)) or not set(names) <= set(known):
         return None
     if len(re.findall(r" [+-] ", show(size))) > 1:
         return None  # a polynomial of sizes is no size that one declares
-    entries = top_level(found[1])
+    entries = split_top(found[1])
     if at >= len(entries):
         return None
     if not set(names) <= {*config, *re.findall(r"[A-Za-z_]\w*", entries[at])}:
@@ -246,7 +246,7 @@ class Projection:
         """True if the only result of the block has a size on this axis."""
         header = self.block.partition(":\n")[0]
         results = re.findall(r"\[([^\]]*)\]", header.rpartition("->")[2].partition("where")[0])
-        axes = top_level(results[0]) if len(results) == 1 else []
+        axes = split_top(results[0]) if len(results) == 1 else []
         return "->" in header and self.axis < len(axes) and axes[self.axis] == show(size)
 
     def shortcut(self, name: str, shape: Shape, wanted: Size) -> Help | None:

@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.layout_cures import NO_CHANNELS
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
+from meganeura_dsl.syntax.problems.block_text import block_rest
 
 CHANNELS_FIRST = (
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d"),
@@ -56,7 +57,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         """
         text = self.location.span.source.text
         start = text.rfind("\nblock ", 0, self.location.span.start) + 1
-        block = re.split(r"\n(?=\S)", text[start:])[0]
+        block = block_rest(text[start:])
         header = re.match(r"block (\w+)\(([^()]*)\)\(([^()]*)\)", block)
         if header is None or len(self.dims) != 1:
             return None

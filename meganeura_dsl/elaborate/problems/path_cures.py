@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
 from meganeura_dsl.symbolic.size import Size, show, substitute
+from meganeura_dsl.syntax.problems.block_text import block_before
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -20,7 +21,7 @@ def path_cure(
     `if` has no `else`, binds one of the names, and its condition does not hold.
     """
     text = span.source.text[: span.start]
-    block = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[-1].split("\n")
+    block = block_before(text).split("\n")
     first, second = (re.sub(r"(?<=\w)\*(?=\w)", " * ", show(size)) for size in sizes)
     differing = f"{first} != {second}"
     for name in _only_in_one(*sizes):

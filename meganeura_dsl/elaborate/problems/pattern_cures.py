@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 
 from meganeura_dsl.diagnostics.other_names import Answer, Form
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.values import show_shape
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.limits.language_limits import MOST_AXES
 from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 _NAMES = ("c", "h", "w", "e", "rows", "columns")
 """Names in advice for axes without one; those of pictures come after the first."""
@@ -25,7 +25,7 @@ def numbers_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) 
     found = re.search(r"\[([^\]]*)\] -> \[([^\]]*)\]", text)
     if found is None:
         return None
-    source, target = (top_level(found[at]) for at in (1, 2))
+    source, target = (split_top(found[at]) for at in (1, 2))
     if len(source) != len(shape):
         return None
     wrong = [
@@ -84,7 +84,7 @@ def rank_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) -> 
     found = re.search(r"\[([^\]]*)\] -> \[([^\]]*)\]", text)
     if found is None:
         return None
-    source, target = (top_level(found[at]) for at in (1, 2))
+    source, target = (split_top(found[at]) for at in (1, 2))
     there = f"it has {len(shape)} axes, {show_shape(shape)}"
     if len(target) != 2 or len(shape) < 3 or source[0] != target[0]:
         return Help(f"{there}: the left side names each of them")

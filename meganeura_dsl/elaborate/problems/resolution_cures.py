@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.sequence_cures import made_from
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
 from meganeura_dsl.elaborate.problems.window_cures import (
@@ -21,6 +20,7 @@ from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_assumed_tensor,
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, dim, show
+from meganeura_dsl.syntax.problems.block_text import split_top
 from meganeura_dsl.syntax.problems.foreign_layers import free_label
 
 Same = Callable[[Size, Size], bool]
@@ -51,7 +51,7 @@ def skip_cure(code: str, operands: Sequence[Tensor], around: Around, same: Same)
     the smaller side to the size of the larger one.
     """
     found = _JOINED.fullmatch(code)
-    given = top_level(found["given"]) if found else []
+    given = split_top(found["given"]) if found else []
     if found is None or len(given) != len(operands):
         return None
     axis = int(found["axis"])

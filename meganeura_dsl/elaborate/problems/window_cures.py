@@ -11,11 +11,11 @@ from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 Same = Callable[[Size, Size], bool]
 
@@ -112,7 +112,7 @@ def window_of(text: str) -> Window | None:
     if found is None:
         return None
     places = _PLACES[found["name"]]
-    given = top_level(found["given"])
+    given = split_top(found["given"])
     named = dict(each.split("=", 1) for each in given if "=" in each)
     written = {
         **dict(zip(places, (each for each in given if "=" not in each), strict=False)),

@@ -3,10 +3,10 @@
 import re
 
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.window_cures import SourceOf
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir import ops
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 _WRITES = re.compile(
     r"(?:[\w.\[\]{}]+:\s*)?"
@@ -29,7 +29,7 @@ def numbers_cure(
     for value, mine, other in ((pair[1], second, first), (pair[0], first, second)):
         text = _written(value)
         found = re.match(rf"({'|'.join(_FILLED)})\(\[([^\]]*)\]", text)
-        entries = top_level(found[2]) if found else []
+        entries = split_top(found[2]) if found else []
         if found is not None and entries.count(str(mine)) == 1:
             shape = ", ".join(str(other) if each == str(mine) else each for each in entries)
             text = f"the size {mine} is written here, and the other side has {other}"
@@ -56,10 +56,10 @@ def _place(value: Tensor, axis: int, source_of: SourceOf) -> str | None:
         text = "" if span is None else " ".join(span.text.split())
         found = _WRITES.fullmatch(text)
         if found is not None and (found["axes"] or isinstance(value.op, ops.Input)):
-            entries = top_level(found["axes"] or "")
+            entries = split_top(found["axes"] or "")
             if axis < len(entries) and entries[axis] == size:
                 return text
-        if found is not None and found["given"] and size in top_level(found["given"])[:1]:
+        if found is not None and found["given"] and size in split_top(found["given"])[:1]:
             return text
         operands = value.operands if applied is None else applied.operands
         before = next(

@@ -13,7 +13,6 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     other_part,
     rank_cure,
 )
-from meganeura_dsl.elaborate.problems.habits import top_level
 from meganeura_dsl.elaborate.problems.head_cures import map_cure
 from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
 from meganeura_dsl.elaborate.problems.location import Location
@@ -33,6 +32,7 @@ from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, is_size, i
 from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 LOGITS = "logits"
 
@@ -215,7 +215,7 @@ def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help |
             return None
         sizes.append(show(size))
     inside = re.search(r"\((.*)\)", " ".join(call.split()))
-    arguments = top_level(inside[1]) if inside is not None else []
+    arguments = split_top(inside[1]) if inside is not None else []
     given = [each for each in arguments if each.partition("=")[0].strip() == item.name]
     if not given or inner.parent is None:
         return None

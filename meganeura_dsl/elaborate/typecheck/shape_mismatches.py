@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems import habits, origin_cures, resolution_cures
+from meganeura_dsl.elaborate.problems import origin_cures, resolution_cures
 from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
@@ -27,6 +27,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 
 def shape_mismatch(
@@ -88,7 +89,7 @@ def _arguments_of(span: Span) -> dict[str, str]:
     """Returns the texts of the arguments of a `where`, by their names in messages."""
     inside = " ".join(span.text.split()).partition("(")[2].removesuffix(")")
     names = ("the condition", "then", "otherwise")
-    return dict(zip(names, habits.top_level(inside), strict=False))
+    return dict(zip(names, split_top(inside), strict=False))
 
 
 def _window_cure(frame: Frame, left: Tensor, right: Tensor) -> Help | None:

@@ -23,6 +23,7 @@ from meganeura_dsl.syntax.problems import (
     text_problems,
     token_problems,
 )
+from meganeura_dsl.syntax.problems.block_text import block_before, bracketed, value_before
 from meganeura_dsl.syntax.problems.tuples import tuple_cure
 
 Rule = Callable[[Failure], Problem | None]
@@ -275,14 +276,14 @@ def _method(failure: Failure) -> Problem | None:
     line = failure.line[0].start
     text = failure.source.text
     value, dot, function = text[line : failure.previous.end].rpartition(".")
-    value = foreign_calls.value_before(value)
+    value = value_before(value)
     if not (dot and value and re.fullmatch(r"[A-Za-z_]\w*", function)):
         return None
     start = failure.previous.end - len(f"{value}.{function}")
     span = Span(failure.source, start, failure.previous.end)
     if value == "self":
         return token_problems.MethodCall(span, Help("write", f"x |> {function}: linear(10)"))
-    block = re.split(r"^(?=\S)", text[:start], flags=re.MULTILINE)[-1]
+    block = block_before(text[:start])
     joined = re.search(r"(\w+) *[-+*/] *$", text[line:start])
     operand = joined[1] if joined else ""
     call = foreign_calls.call_at(text, start, failure.token.start, block, operand)
@@ -295,7 +296,7 @@ def _method_behind_pipe(failure: Failure) -> Problem | None:
     if failure.token.kind != "DOT" or not is_call:
         return None
     text, start = failure.source.text, failure.token.start
-    called = foreign_calls.bracketed(text, failure.following.end)
+    called = bracketed(text, failure.following.end)
     if text[failure.following.end : failure.following.end + 1] != "(" or called is None:
         return None
     span = Span(failure.source, start, failure.following.end)

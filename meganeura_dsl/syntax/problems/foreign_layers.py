@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.syntax.problems.block_text import block_before
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid", "softmax", "elu", "relu6", "softplus")
 _SAME_ACTIVATIONS = {"swish": "silu"}
@@ -124,6 +125,6 @@ def _one(sizes: str) -> str:
 
 def free_label(label: str, before: str) -> str:
     """Returns the label, or with a number, so that no layer of the block up to here has it."""
-    block = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
+    block = block_before(before)
     names = [label, *(f"{label}{number}" for number in range(2, 100))]
     return next(each for each in names if not re.search(rf"\b{each}:", block))

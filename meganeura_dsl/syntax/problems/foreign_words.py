@@ -4,7 +4,7 @@ import re
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.problems.foreign_calls import split_top
+from meganeura_dsl.syntax.problems.block_text import block_before, split_top
 from meganeura_dsl.syntax.problems.side_effects import statement_problem
 from meganeura_dsl.syntax.problems.token_problems import ForeignSpelling
 
@@ -36,7 +36,7 @@ ADVICE = {
 
 def of_word(span: Span) -> Problem:
     """The problem of a word of `ADVICE` that begins a line."""
-    block = re.split(r"^(?=\S)", span.source.text[: span.start], flags=re.MULTILINE)[-1]
+    block = block_before(span.source.text[: span.start])
     called = statement_problem(span) if block.startswith("train") else None
     return called or ForeignSpelling(span, ADVICE[span.text], _line_of(span))
 

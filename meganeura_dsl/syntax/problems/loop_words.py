@@ -7,7 +7,7 @@ iteration.
 import re
 from dataclasses import dataclass
 
-from meganeura_dsl.syntax.problems.foreign_calls import bracketed, split_top
+from meganeura_dsl.syntax.problems.block_text import bracketed, split_top
 
 _NAME = r"[A-Za-z_]\w*"
 _NUMBERS = ("i", "j", "k", "r", "at")

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.problems.foreign_calls import axes_of
+from meganeura_dsl.syntax.problems.block_text import (
+    axes_of,
+    bare,
+    block_before,
+    block_rest,
+    value_before,
+)
 
 _AXES = ("n", "c", "d", "e", "f", "g")
 _NEW_AXES = ("h", "w", "u", "v", "r", "t")
@@ -15,7 +21,6 @@ _NEW = r"\[(?:[:, \w]|\.\.\.)*\bNone\b[:, \w]*\]"
 _SUBSCRIPT = re.compile(rf"{_NEW}")
 _LEFT = re.compile(rf"(?<![\w.@])([A-Za-z_]\w*(?:{_NEW})?) *([-+*/]) *$")
 _RIGHT = re.compile(rf" *([-+*/]) *([A-Za-z_]\w*(?:{_NEW})?)(?! *@)(?![\w.(\[])")
-_OPENING = {")": "(", "]": "["}
 
 
 def new_axis(span: Span) -> Help | None:
@@ -28,9 +33,9 @@ def new_axis(span: Span) -> Help | None:
     text = span.source.text
     start = text.rfind("\n", 0, span.start) + 1
     line, _, after = text[start:].partition("\n")
-    block = re.split(r"^(?=\S)", text[:start], flags=re.MULTILINE)[-1]
+    block = block_before(text[:start])
     for found in _SUBSCRIPT.finditer(line):
-        begin = _base(line, found.start())
+        begin = found.start() - len(value_before(line[: found.start()]))
         if not begin <= span.start - start < found.end():
             continue
         around = block if line[:1].isspace() else line[:begin]
@@ -44,7 +49,7 @@ def new_axis(span: Span) -> Help | None:
         beside = left[1] if left else right[2] if right else ""
         is_whole = re.fullmatch(r"\s*(\w+) *= *", line[:begin]) and not line[found.end() :].strip()
         if is_whole:
-            beside = _joined_with(line.partition("=")[0].strip(), re.split(r"\n(?=\S)", after)[0])
+            beside = _joined_with(line.partition("=")[0].strip(), block_rest(after))
         other = _operand(beside, around)
         inserted = None if other is None else mine.inserted(other)
         if other is None or inserted is None:
@@ -63,18 +68,6 @@ def new_axis(span: Span) -> Help | None:
                 inserted = f"{inserted} {right[1]} {theirs}"
         return Help(_TEXT, inserted)
     return None
-
-
-def _base(line: str, bracket: int) -> int:
-    """The column at which the expression begins that a bracket is a subscript of."""
-    at, open_ = bracket, list[str]()
-    while at and (open_ or re.match(r"[\w.)\]]", line[at - 1])):
-        at -= 1
-        if line[at] in _OPENING:
-            open_.append(_OPENING[line[at]])
-        elif open_ and line[at] == open_[-1]:
-            open_.pop()
-    return at
 
 
 def _joined_with(name: str, rest: str) -> str:
@@ -154,8 +147,7 @@ def _operand(written: str, block: str) -> _Operand | None:
     name, inside = found[1], (found[2] or "[]")[1:-1]
     entries = [each.strip() for each in inside.split(",") if each.strip()]
     is_name = name.isidentifier()
-    if name.startswith("(") and _base(name, len(name)) == 0 and _closes(name):
-        name = name[1:-1]
+    name = bare(name)
     axes = axes_of(name, block)
     is_bound = is_name and re.search(rf"^\s+{name} *=", block, re.MULTILINE) is not None
     is_last = entries[:1] == ["..."] and set(entries[1:]) == {"None"}
@@ -164,13 +156,3 @@ def _operand(written: str, block: str) -> _Operand | None:
     if axes is None and (set(entries) == {"None"} or not (entries or is_bound)):
         return None
     return _Operand(name, tuple(entries), None if axes is None or is_last else tuple(axes))
-
-
-def _closes(text: str) -> bool:
-    """True if the bracket that a text begins with is closed by its last character."""
-    depth = 0
-    for at, each in enumerate(text):
-        depth += (each == "(") - (each == ")")
-        if not depth:
-            return at == len(text) - 1
-    return False

@@ -8,6 +8,7 @@ import re
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import foreign_calls
+from meganeura_dsl.syntax.problems.block_text import axes_of, block_before, bracketed
 from meganeura_dsl.syntax.problems.token_problems import ForeignSpelling, MethodCall
 
 _CALL = re.compile(r"(?P<value>(?:[A-Za-z_]\w*(?:\(\))?\.)*)(?P<function>[A-Za-z_]\w*)(?=\()")
@@ -88,7 +89,7 @@ def statement_problem(head: Span) -> Problem | None:
     found = _CALL.match(text, head.start)
     if found is None:
         return None
-    before = re.split(r"^(?=\S)", text[: head.start], flags=re.MULTILINE)[-1]
+    before = block_before(text[: head.start])
     value, function = found["value"].removesuffix("."), found["function"]
     span = Span(head.source, head.start, found.end())
     if not value:
@@ -97,10 +98,10 @@ def statement_problem(head: Span) -> Problem | None:
             return None
         advice = _advice(function, before, _argument(text, found.end()))
         return ForeignSpelling(span, advice.text, advice.code or "")
-    joined = _joined(value, function, before, foreign_calls.bracketed(text, found.end()))
+    joined = _joined(value, function, before, bracketed(text, found.end()))
     if joined is not None:
         return MethodCall(span, joined)
-    is_value = foreign_calls.axes_of(value, before) is not None
+    is_value = axes_of(value, before) is not None
     if function in _ANSWERS and not (is_value and function in ("scatter", "log", "insert")):
         return MethodCall(span, _advice(function, before, _argument(text, found.end())))
     cure = None
@@ -149,7 +150,7 @@ def _scan_around(before: str) -> str:
 
 def _argument(text: str, opening: int) -> str:
     """The name that is the last argument of a call; empty if the last is no name alone."""
-    called = foreign_calls.bracketed(text, opening)
+    called = bracketed(text, opening)
     last = called[0][-1] if called is not None and called[0] else ""
     return last if re.fullmatch(r"[A-Za-z_]\w*", last) else ""
 

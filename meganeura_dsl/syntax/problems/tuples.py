@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.syntax.problems.foreign_calls import ForeignCall, bracketed, split_top
+from meganeura_dsl.syntax.problems.block_text import block_before, bracketed, split_top
+from meganeura_dsl.syntax.problems.call_translation import ForeignCall
 
 _REDUCTIONS = ("mean", "sum", "max", "min")
 _SHAPED = ("zeros", "ones", "full", "random_normal", "random_uniform", "param")
@@ -59,7 +60,7 @@ def _of_call(
     name: str, arguments: Sequence[str], items: Sequence[str], before: str, *, is_piped: bool
 ) -> Help | None:
     """The call with what is in a tuple as it is given here; None for a call that is not known."""
-    block = re.split(r"^(?=\S)", before, flags=re.MULTILINE)[-1]
+    block = block_before(before)
     if name in _REDUCTIONS and is_piped:
         rest = [each for each in arguments if not _is_tuple(each) and not _KEPT.match(each)]
         return Help(_TEXT, f"{name}({', '.join([*rest, *items])})")
