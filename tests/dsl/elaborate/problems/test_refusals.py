@@ -1,30 +1,10 @@
-"""Programs that are refused, and the words of the messages."""
-
-from dataclasses import dataclass
+"""Blocks and models that are refused, and the words of the messages."""
 
 import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-
-UNUSED = "E0207"
-"""Of the names that a program as short as these does not read."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A program, and the one message about it."""
-
-    name: str
-    text: str
-    code: str
-    headline: str
-    label: str
-    """The first line beside the place."""
-
-    def __repr__(self) -> str:
-        return self.name
-
+from tests.dsl.elaborate.problems.refusal import Refusal
 
 REFUSED = [
     Refusal(
@@ -87,68 +67,6 @@ block f()(x: [n]) -> [n]:
         "`minimize` does not belong in a `block`",
         "this belongs in a `train`",
     ),
-    Refusal(
-        "a parameter has one objective",
-        """
-train t(x: [b, 3]):
-  y = x |> m: linear(1)
-  minimize sum(y)
-  minimize mean(y)
-  run:
-    data = "digits"
-    batch = 2
-""",
-        "E0508",
-        "`m.weight` is moved twice",
-        "moves `m.weight`",
-    ),
-    Refusal(
-        "a training knows its axes",
-        """
-train t(x: [b, ...s]):
-  minimize sum(x)
-  run:
-    data = "digits"
-""",
-        "E0216",
-        "a rest cannot stand in the inputs of a `train` block",
-        "",
-    ),
-    *(
-        Refusal(
-            f"what a run feeds is no data: {name}",
-            f"train t({name}: [batch, 3]):\n  minimize mean({name} |> fc: linear(1))\n",
-            "E0216",
-            f"`{name}` is fed by the run: it needs another name",
-            "",
-        )
-        for name in ("counter", "learning_rate")
-    ),
-    *(
-        Refusal(
-            f"what a record says is no metric: {name}",
-            "train t(x: [batch, 3]):\n  y = x |> fc: linear(1)\n  minimize mean(y)\n"
-            f"  metric {name} = mean(y)\n",
-            "E0216",
-            f"`{name}` is in the records of a run: the metric needs another name",
-            "",
-        )
-        for name in ("kind", "step", "epoch", "learning_rate", "steps_per_second")
-    ),
-    *(
-        Refusal(
-            f"what a training has itself is no parameter: {name}",
-            f"train t(x: [batch, 3]):\n  {statement}\n  minimize mean(y)\n",
-            "E0216",
-            f"`{name}` is the training's own: it needs another name",
-            "",
-        )
-        for name, statement in (
-            ("optimizer.weight", "y = x |> optimizer: linear(1)"),
-            ("learning_rate", "param learning_rate: [3] = zeros\n  y = x * learning_rate"),
-            ("counter", "param counter: [3] = zeros\n  y = x * counter"),
-        )
-    ),
     *(
         Refusal(
             f"where random numbers are drawn, the seed has its name alone: {name}",
@@ -185,17 +103,6 @@ block f(kind: text)(x: [n]) -> [n]:
         "this is the text `kind`",
     ),
     Refusal(
-        "an expected size has to be one of an input",
-        """
-block f(w)(x: [n, w]) -> [n, w]:
-  return 2 * x
-expect f(w=2) maps [n, 2] -> [m, 2]
-""",
-        "E0401",
-        "what `f` maps to is not as expected",
-        "expected f32[m, 2]",
-    ),
-    Refusal(
         "a model is of a block or another model",
         """
 def f(x) = 2 * x
@@ -204,51 +111,6 @@ model m = f()
         "E0201",
         "nothing here is called `f`",
         "no layer or function of this name",
-    ),
-    Refusal(
-        "a setting is no rearrangement",
-        """
-train t(x: [b, 3]):
-  y = x |> m: linear(1)
-  minimize sum(y)
-  run:
-    data = "digits"
-    batch = 2
-    optimizer = adam([n] -> [n])
-""",
-        "E0203",
-        "this needs a number, text or list",
-        "this is adam([n] -> [n])",
-    ),
-    Refusal(
-        "a setting is given once",
-        """
-train t(x: [b, 3]):
-  y = x |> m: linear(1)
-  minimize sum(y)
-  run:
-    data = "digits"
-    batch = 2
-    batch = 4
-""",
-        "E0216",
-        "`batch` is set twice",
-        "",
-    ),
-    Refusal(
-        "a setting reads no sizes",
-        """
-train t(x: [b, 3]):
-  y = x |> m: linear(1)
-  minimize sum(y)
-  run:
-    data = "digits"
-    batch = 2
-    epochs = b
-""",
-        "E0201",
-        "nothing here is called `b`",
-        "no value of this name",
     ),
     Refusal(
         "a layer is configured once",
@@ -299,62 +161,6 @@ block f()(x: [n, 0.5]) -> [n]:
         "E0203",
         "this needs a size",
         "this is the number 0.5",
-    ),
-    Refusal(
-        "an expectation names what it configures",
-        """
-block f(a)(x: [n]) -> [n] = a * x
-model m = f(2)
-expect m(3) has 0 params
-""",
-        "E0203",
-        "this needs a named configuration",
-        "this is 3",
-    ),
-    Refusal(
-        "an expectation has all results",
-        """
-block f()(x: [n]) -> [n], [n]:
-  return x, x
-model m = f()
-expect m maps [n] -> [n]
-""",
-        "E0401",
-        "`m` is not as expected",
-        "expected 1 result",
-    ),
-    Refusal(
-        "an expectation has all axes",
-        """
-block f()(x: [n]) -> [n] = x
-model m = f()
-expect m maps [n] -> [n, 1]
-""",
-        "E0401",
-        "what `m` maps to is not as expected",
-        "expected f32[n, 1]",
-    ),
-    Refusal(
-        "an expectation has the element type",
-        """
-block f()(x: [n]) -> [n] = x
-model m = f()
-expect m maps [n] -> i32[n]
-""",
-        "E0401",
-        "what `m` maps to is not as expected",
-        "expected i32[n]",
-    ),
-    Refusal(
-        "an expectation has all inputs",
-        """
-block f()(x: [n]) -> [n] = x
-model m = f()
-expect m maps [n], [n] -> [n]
-""",
-        "E0302",
-        "`f` needs 1 tensor",
-        "this is 2 tensors",
     ),
     Refusal(
         "one tensor has one name",
@@ -544,82 +350,12 @@ model m = f(k=[1, 2])
         "`x` of `f` is f32",
         "f16[n]",
     ),
-    Refusal(
-        "what is said of a block is not said of another configuration of it",
-        "block f(k, j)(x: [n]) -> [n] = k * j * x\n"
-        "expect f(k=2, j=3) maps [n] -> [n]\nexpect f(j=3, k=2) has 0 params\n"
-        "expect f(k=3, j=2) has 0 params\n",
-        "E0203",
-        "this needs a model, or a block whose `expect ... maps` stands above",
-        "this is `f`",
-    ),
-    *(
-        Refusal(
-            f"the loss is no metric, {where} what is minimized",
-            f"train fit(x: [batch, 4]):\n  y = x |> fc: linear(1)\n{text}",
-            "E0216",
-            "`loss` is measured twice",
-            "",
-        )
-        for where, text in (
-            ("before", "  metric loss = mean(y)\n  minimize mean(y ** 2)\n"),
-            ("behind", "  minimize mean(y ** 2)\n  metric loss = mean(y)\n"),
-            ("without", "  metric loss = mean(y)\n"),
-        )
-    ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSED, ids=repr)
 def test_a_program_is_refused_in_words(refusal: Refusal) -> None:
-    reports = pipeline.check(Source("example.mgn", refusal.text), lambda _: None).reports
-    (report,) = (each for each in reports if each.code != UNUSED)
-    assert (report.code, report.headline) == (refusal.code, refusal.headline)
-    assert report.label is not None
-    assert report.label.text.split("\n")[0] == refusal.label
-
-
-@pytest.mark.parametrize(
-    ("expected", "fine"),
-    [
-        ("1 param", False),
-        ("2 params", True),
-        ("3 params", False),
-        ("6 weights", True),
-        ("1 weight", False),
-        ("1 state", True),
-        ("2 states", False),
-        ("2 params, 6 weights, 1 state", True),
-        ("2 params, 6 weights, 2 states", False),
-    ],
-)
-def test_what_a_model_has_is_counted(expected: str, *, fine: bool) -> None:
-    text = """\
-block f()(x: [n, 2]) -> [n, 2]:
-  state s: [3] = 0.0
-  update s = s + sum(x)
-  return x |> fc: linear(2)
-model m = f()
-expect m has """
-    result = pipeline.check(Source("example.mgn", f"{text}{expected}\n"), lambda _: None)
-    assert [each.code for each in result.reports] == ([] if fine else ["E0401"])
-
-
-def test_what_is_counted_is_that_of_each_configuration() -> None:
-    text = """\
-block f(k, j=1)(x: [n, 4]) -> [n, j * k] = x |> fc: linear(j * k)
-expect f(k=2) maps [n, 4] -> [n, 2]
-expect f(k=3) maps [n, 4] -> [n, 3]
-expect f(k=3, j=2) maps [n, 4] -> [n, 6]
-expect f(k=2) has 10 weights
-expect f(k=3) has 15 weights
-expect f(j=2, k=3) has 30 weights
-expect f(k=3) has {} weights
-"""
-    for number, said in ((15, []), (30, ["E0401"]), (10, ["E0401"])):
-        result = pipeline.check(Source("example.mgn", text.format(number)), lambda _: None)
-        assert [each.code for each in result.reports] == said
-        assert result.holds == 7 - len(said)
+    refusal.require()
 
 
 @pytest.mark.parametrize(
@@ -664,61 +400,3 @@ model m = f(k=[1])
     (error,) = (each for each in reports if each.code != "N0001")
     assert error.label is not None
     assert (error.code, error.label.text.split("\n")[0]) == ("E0305", "needs 5 <= j")
-
-
-EACH = "for i in 0..len(m):\n    x = x + m[i]\n  "
-
-
-@pytest.mark.parametrize(
-    ("parameters", "body", "maps", "advice"),
-    [
-        ("m: list", f"{EACH}return x", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
-        ("m", f"{EACH}return x", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
-        ("m", "return x * m[0]", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
-        ("m", "return x * sum(m)", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
-        ("m", "return x * product(m)", "[n, d] -> [n, d]", "(m=[8, 4]) maps [n, d] -> [n, d]"),
-        ("m", "return x * sum(m)", "[n, d] -> [n, d * m[1]]", "(m=[8, 4]) maps [n, d] -> [n, 4*d]"),
-        ("k, m", f"{EACH}return k * x", "[n] -> [n]", "(k=8, m=[8, 4]) maps [n] -> [n]"),
-        ("k, m", f"{EACH}return x", "[n] -> [n * k]", "(k=8, m=[8, 4]) maps [n] -> [8*n]"),
-        ("k=3, m=[2]", f"{EACH}return x", "[n] -> [n * k]", " maps [n] -> [3*n]"),
-        (
-            "f, m",
-            f"if f:\n    x = -x\n  {EACH}return x",
-            "[n] -> [n]",
-            "(f=true, m=[8, 4]) maps [n] -> [n]",
-        ),
-        ("f: bool, m", f"{EACH}return x", "[n] -> [n]", "(f=true, m=[8, 4]) maps [n] -> [n]"),
-        ("f: real, m", f"{EACH}return x", "[n] -> [n]", "(f=1.0, m=[8, 4]) maps [n] -> [n]"),
-        ("f: int, m", f"{EACH}return x", "[n] -> [n]", "(f=0, m=[8, 4]) maps [n] -> [n]"),
-        ("f: size, m", f"{EACH}return x", "[n] -> [n]", "(f=8, m=[8, 4]) maps [n] -> [n]"),
-        ("f: text, m", f"{EACH}return x", "[n] -> [n]", '(f="a", m=[8, 4]) maps [n] -> [n]'),
-        ('f: "p" or "q", m', f"{EACH}return x", "[n] -> [n]", '(f="p", m=[8, 4]) maps [n] -> [n]'),
-        (
-            "f: list[3], m",
-            f"{EACH}return x",
-            "[n] -> [f[2]]",
-            "(f=[8, 4, 4], m=[8, 4]) maps [n] -> [4]",
-        ),
-        ("f: list[1], m", f"{EACH}return x", "[n] -> [f[0]]", "(f=[8], m=[8, 4]) maps [n] -> [8]"),
-        ("m", f"{EACH}return x", "[...b, d] -> [...b, d]", "(m=[8, 4]) maps [b, d] -> [b, d]"),
-        ("m", f"{EACH}return x", "any[n] -> [n]", "(m=[8, 4]) maps [n] -> [n]"),
-        ("m", f"{EACH}return x", "i32[n] -> i32[n]", "(m=[8, 4]) maps i32[n] -> i32[n]"),
-        (
-            "m",
-            f"{EACH}return x, f16(x)",
-            "[n] -> [n], f16[n]",
-            "(m=[8, 4]) maps [n] -> [n], f16[n]",
-        ),
-        ("m", f"{EACH}return x", "[n] ->", "(m=[8, 4]) maps [n] -> [...]"),
-        ("m", f"{EACH}return x", "[m[5]] -> [n]", "(m=[8, 4]) maps [m[5]] -> [n]"),
-    ],
-)
-def test_an_expectation_that_is_advised_has_an_example_of_each_kind(
-    parameters: str, body: str, maps: str, advice: str
-) -> None:
-    taken, _, given = maps.partition(" ->")
-    result = f" ->{given}" if given else ""
-    text = f"block Net({parameters})(x: {taken}){result}:\n  {body}\n"
-    reports = pipeline.check(Source("net.mgn", text), lambda _: None).reports
-    codes = [each.help.code for each in reports if each.code == "E0404" and each.help]
-    assert codes == [f"expect Net{advice}"]
