@@ -5,12 +5,16 @@ The hub is one on this machine. No test asks the real one.
 
 import errno
 import json
+import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from threading import Event
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -19,8 +23,10 @@ from safetensors.numpy import load_file, save
 
 from meganeura import load
 from meganeura_dsl import pipeline
+from meganeura_runtime.io.hub import client
 from meganeura_runtime.io.hub import pretrained as names
 from meganeura_runtime.io.hub.pretrained import PINNED, Pretrained, pretrained
+from meganeura_runtime.io.hub.snapshot import Cache
 from meganeura_runtime.io.preprocess.preparation import preparation_of
 from meganeura_runtime.io.tensors.safetensors_file import read_metadata
 from tests.cli.command import Command
@@ -163,6 +169,38 @@ def test_half_a_file_is_gone_on_with(
     partial.write_bytes(b"?" * (len(content) + 1))  # longer than the file: it begins anew
     partial.with_name(WEIGHTS).unlink()
     assert get(meganeura)[0] == 0
+
+
+def test_two_downloads_at_once_take_turns(
+    meganeura: Command, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second waits for the first, and takes what that has downloaded."""
+    began, waits = Event(), Event()
+    system = client.http_get
+
+    def slow(url: str, file: BinaryIO, *, expected_size: int, **_: object) -> None:
+        began.set()
+        assert waits.wait(30)
+        system(url, file, expected_size=expected_size)
+
+    monkeypatch.setattr(client, "http_get", slow)
+    source = pretrained("hf:me/net")
+    lines: list[str] = []
+
+    def second(line: str) -> None:
+        lines.append(line)
+        waits.set()
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(get, meganeura)
+        assert began.wait(30)
+        found = Cache.of(Path("cache"), source, second, offline=False).get(source)
+        code, _, err = first.result()
+    assert (code, err) == (0, "")
+    assert lines[0].startswith(f"waiting for process {os.getpid()}, which downloads from me--net")
+    assert found.weights.read_bytes() == hub.repositories["me/net"].files[WEIGHTS]
+    assert [each for each, _ in hub.files_asked()] == [WEIGHTS, "config.json"]
+    assert list(Path("cache").rglob("*.partial")) == []
 
 
 def test_damage_is_found_and_removed(meganeura: Command, hub: FakeHub) -> None:

@@ -17,6 +17,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite
+from meganeura_runtime.io.files.folder_lock import locked_in_turn
 from meganeura_runtime.io.hub.hub_problems import (
     HubRefused,
     NoSafetensors,
@@ -145,7 +146,7 @@ class Cache:
             origin = "downloaded"
         found = entry.of(path)
         if found != entry.checksum:
-            path.unlink()
+            path.unlink(missing_ok=True)
             raise ProblemError(WrongChecksum(path, source.repository, entry.checksum, found))
         self.report(f"{name}: {path.stat().st_size / 1e6:.1f} MB, {origin}, {found[:20]}")
         return path
@@ -158,8 +159,14 @@ class Cache:
         load("huggingface_hub", "hub", "get weights from a hub")
         from meganeura_runtime.io.hub import client
 
-        client.download(source.repository, name, source.revision, partial, entry.size)
-        partial.replace(path)
+        with locked_in_turn(path.parent, self._wait):
+            if not path.is_file():  # another process may have downloaded it meanwhile
+                client.download(source.repository, name, source.revision, partial, entry.size)
+                partial.replace(path)
+
+    def _wait(self, process: int | None) -> None:
+        who = "another process" if process is None else f"process {process}"
+        self.report(f"waiting for {who}, which downloads from {self.folder.name}")
 
 
 def _no_weights(repository: str, found: Listing) -> NoSafetensors:

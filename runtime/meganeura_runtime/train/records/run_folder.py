@@ -14,9 +14,9 @@ from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.files.atomic_write import replacing, write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite, NoSuchFile, UnreadableFile
+from meganeura_runtime.io.files.folder_lock import LOCK, HeldError, locked
 from meganeura_runtime.io.preprocess.tokens import NAME as TOKENIZER
 from meganeura_runtime.io.preprocess.tokens import read_tokenizer
-from meganeura_runtime.train.records.folder_lock import LOCK, locked
 from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
 RUNS = Path("runs")
@@ -145,7 +145,7 @@ def named_folder(path: Path) -> Generator[RunFolder]:
     """A folder that the user named, which must be empty or not there yet, and its lock."""
     with _writable(path):
         path.mkdir(parents=True, exist_ok=True)
-    with locked(path):
+    with _held(path):
         if _is_occupied(path):
             raise ProblemError(CannotWrite(path, "the folder is not empty"))
         yield RunFolder(path)
@@ -162,7 +162,7 @@ def saved_folder(path: Path, hosts: Hosts = ALONE) -> Generator[RunFolder]:
         return
     with _writable(path):
         path.mkdir(parents=True, exist_ok=True)
-    with locked(path):
+    with _held(path):
         yield RunFolder(path)
 
 
@@ -171,7 +171,7 @@ def resumed_folder(path: Path, hosts: Hosts = ALONE) -> Generator[RunFolder]:
     """The folder of an earlier run, and its lock where this process writes."""
     if not path.is_dir():
         raise ProblemError(NoSuchFile(path))
-    with locked(path) if hosts.is_first else nullcontext():
+    with _held(path) if hosts.is_first else nullcontext():
         yield RunFolder(path, hosts.is_first)
 
 
@@ -184,11 +184,20 @@ def _begun(path: Path, held: ExitStack) -> bool:
             return False
     try:
         held.enter_context(locked(path))
-    except ProblemError as error:
-        if isinstance(error.problem, FolderInUse):
-            return False
-        raise
+    except HeldError:
+        return False
     return not _is_occupied(path)
+
+
+@contextmanager
+def _held(path: Path) -> Generator[None]:
+    """Hold a folder; raises `ProblemError` where another run has it, or it cannot be locked."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(path))
+        except HeldError as error:
+            raise ProblemError(FolderInUse(path, error.process)) from None
+        yield
 
 
 def _is_occupied(path: Path) -> bool:

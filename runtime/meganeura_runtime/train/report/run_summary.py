@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
-from meganeura_runtime.train.records.folder_lock import is_locked
+from meganeura_runtime.io.files.folder_lock import is_locked
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
 from meganeura_runtime.train.report.run_description import (

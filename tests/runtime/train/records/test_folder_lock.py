@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -16,9 +17,16 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_runtime.backends.backend import Hosts
 from meganeura_runtime.io.checkpoint import Origin
+from meganeura_runtime.io.files import folder_lock
 from meganeura_runtime.io.files.file_problems import CannotWrite
-from meganeura_runtime.train.records import folder_lock, run_folder
-from meganeura_runtime.train.records.folder_lock import LOCK, is_locked, locked
+from meganeura_runtime.io.files.folder_lock import (
+    LOCK,
+    HeldError,
+    is_locked,
+    locked,
+    locked_in_turn,
+)
+from meganeura_runtime.train.records import run_folder
 from meganeura_runtime.train.records.run_folder import (
     RunFolder,
     folder_of,
@@ -254,7 +262,7 @@ def test_a_number_that_another_process_took_meanwhile_is_passed_over(
     def taken(path: Path) -> AbstractContextManager[None]:
         if path.name != "fit-1":
             return system(path)
-        raise ProblemError(FolderInUse(path, 7) if is_faster else CannotWrite(path, "full"))
+        raise HeldError(7) if is_faster else ProblemError(CannotWrite(path, "full"))
 
     monkeypatch.setattr(run_folder, "locked", taken)
     if is_faster:
@@ -280,9 +288,23 @@ def test_a_file_that_its_last_holder_just_removed_is_no_lock(
     monkeypatch.setattr(folder_lock, "_locked", after_a_removal)
     with locked(tmp_path):
         assert len(removed) == 2
-        with pytest.raises(ProblemError) as caught, locked(tmp_path):
+        with pytest.raises(HeldError), locked(tmp_path):
             pass
-        assert isinstance(caught.value.problem, FolderInUse)
+
+
+def test_a_folder_that_is_held_is_waited_for(tmp_path: Path) -> None:
+    with ExitStack() as other:
+        other.enter_context(locked(tmp_path))
+        waited: list[int | None] = []
+
+        def wait(process: int | None) -> None:
+            waited.append(process)
+            Timer(0.5, other.close).start()
+
+        with locked_in_turn(tmp_path, wait):
+            assert is_locked(tmp_path)
+    assert waited == [os.getpid()]
+    assert not is_locked(tmp_path)
 
 
 def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:

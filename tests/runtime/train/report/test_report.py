@@ -17,9 +17,9 @@ import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.reference.device import ReferenceDevice
+from meganeura_runtime.io.files.folder_lock import locked
 from meganeura_runtime.train.events import EpochEnded, Event, Finished, StoppedEarly
 from meganeura_runtime.train.loop.training_loop import train
-from meganeura_runtime.train.records.folder_lock import locked
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report import page_data, run_summary
 from meganeura_runtime.train.report.page import comparison_page, run_page

@@ -2,16 +2,28 @@
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import sleep
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.files.file_problems import CannotWrite
-from meganeura_runtime.train.training_problems import FolderInUse
 
 LOCK = ".lock"
 """The file that is locked; it holds the number of the process that has the lock."""
+PAUSE = 0.2
+"""Seconds between two attempts to lock a folder that is waited for."""
+
+
+class HeldError(Exception):
+    """Another process, or another part of this one, has the lock of a folder."""
+
+    def __init__(self, process: int | None) -> None:
+        super().__init__(process)
+        self.process = process
+        """The number of that process; `None` if it has not written it yet."""
+
 
 if sys.platform == "win32":
     import msvcrt
@@ -46,7 +58,7 @@ else:
 def locked(folder: Path) -> Generator[None]:
     """Hold a folder against other processes, and other runs of this one.
 
-    Raises `ProblemError`: `FolderInUse` where another has it, `CannotWrite` where none can.
+    Raises `HeldError` where another has it, `ProblemError` where it cannot be locked at all.
     """
     path = folder / LOCK
     try:
@@ -59,6 +71,27 @@ def locked(folder: Path) -> Generator[None]:
         with suppress(OSError):  # Windows removes no file that is open; one that is left is no lock
             path.unlink()
         os.close(descriptor)
+
+
+@contextmanager
+def locked_in_turn(folder: Path, wait: Callable[[int | None], None]) -> Generator[None]:
+    """Hold a folder as soon as nobody else does; `wait` gets the number of the process, once.
+
+    Raises `ProblemError` where it cannot be locked at all.
+    """
+    with ExitStack() as held:
+        is_first = True
+        while True:
+            try:
+                held.enter_context(locked(folder))
+            except HeldError as error:
+                if is_first:
+                    wait(error.process)
+                is_first = False
+                sleep(PAUSE)
+            else:
+                break
+        yield
 
 
 def is_locked(folder: Path) -> bool:
@@ -80,7 +113,7 @@ def _acquired(path: Path) -> int:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             opened.callback(os.close, descriptor)
             if not _locked(descriptor):
-                raise ProblemError(FolderInUse(path.parent, _holder(descriptor)))
+                raise HeldError(_holder(descriptor))
             if _is_at(descriptor, path):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, str(os.getpid()).encode())
