@@ -27,7 +27,7 @@ def settings_reports(program: Program) -> tuple[Report, ...]:
         try:
             raw = pipeline.train_settings(program, train)
         except ProblemError:
-            continue  # a setting that has no value is told of the program
+            continue  # the program is refused for a setting without value
         if not raw:
             continue
         from meganeura_dsl.settings.resolve_settings import resolve_settings

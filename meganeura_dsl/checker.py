@@ -229,8 +229,8 @@ class Checker:
     def _judged(self, problem: Problem) -> Problem:
         """The problem itself; of a block that is left to others, an error if there are none.
 
-        There may be some among what was not asked for, or behind what was refused. A value that is
-        never used is told the types of its declaration, which are known at the end.
+        There may be some among what was not asked for, or behind what was refused. The report of
+        an unused value has the types of its declaration, which are known at the end.
         """
         if isinstance(problem, UnusedValue):
             return replace(problem, types=self._types_around(problem.location.span))

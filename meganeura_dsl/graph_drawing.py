@@ -158,7 +158,7 @@ def _edges(root: Layer, graph: Graph, depth: int | None) -> _Edges:
 def _place(root: Layer, path: str, depth: int | None) -> tuple[str, bool, bool]:
     """Returns the drawn layer of a path, whether it is a node, and whether it is drawn itself.
 
-    Of equal layers in a row the first is drawn: others are told by its path.
+    Of equal layers in a row only the first is drawn, and stands for the others.
     """
     layer, level, is_drawn = root, 0, True
     while _is_opened(layer, level, depth):

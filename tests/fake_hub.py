@@ -22,7 +22,7 @@ class Repository:
     files: dict[str, bytes]
     commit: str = "a" * 40
     lies: dict[str, str] = field(default_factory=dict[str, str])
-    """Checksums that are told of files and are not theirs."""
+    """Wrong checksums that the hub gives for files."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ def _name(call: BuiltinCall) -> str:
 
 
 def _refuse_rounds(call: BuiltinCall, value: Tensor) -> None:
-    """Refuse a value that differs from round to round of a scan, and is gone behind it."""
+    """Refuse a value of the iterations of a scan, which has no value after the scan."""
     scans = call.frame.state.scans.values()
     if any(scan.region.depends(value) for scan in scans):
         cure = Help("collect it, and show what was collected", "all_h[t] = h")

@@ -56,7 +56,7 @@ def run_train_statement(
                 is_loss = name.text == LOSS
                 words = "the loss is one without a line; another" if is_loss else "the second"
                 code = f"metric {name.text}_2 = {node.span.text}"
-                cure = Help(f"{words} metric needs a name of its own", code)
+                cure = Help(f"{words} metric needs another name", code)
                 raise frame.refuse(name.span, f"`{name.text}`", "is measured twice", cure)
             if name.text in RECORDED:
                 reason = "is in the records of a run: the metric needs another name"

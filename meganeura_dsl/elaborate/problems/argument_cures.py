@@ -266,7 +266,7 @@ def one_of_each_row(value: Tensor) -> Help | None:
     if len(given) != 2 or table.type.rank != 2:
         return None
     rows = show(ids.type.shape[0])
-    text = f"`gather` picks all {rows} entries of each row here: for one of each row"
+    text = f"`gather` takes all {rows} entries of each row here: for one of each row"
     return Help(text, f"gather({given[0]}, insert_axis({given[1]}, 1, 1), axis=1, batch=1)[:, 0]")
 
 

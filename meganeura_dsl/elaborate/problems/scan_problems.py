@@ -44,7 +44,7 @@ class NoRound(LocatedProblem, code="E0335", topic="scan"):
 
 
 class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
-    """An iteration of a scan does not write the slice of its own of what is collected."""
+    """An iteration of a scan does not write its slice of a collected value."""
 
     fault: str
     found: str

@@ -20,7 +20,7 @@ class UnknownValue(Problem, code="E0669", topic="values"):
             name = self.in_scan[0]
             short = name.rsplit(".", 1)[-1]
             cure = Help(
-                "there is one for each round: collect it under a name of its own, and ask for that",
+                "there is one for each round: collect them under another name, and ask for that",
                 f"_{short}_all[t] = {short}",
             )
             return self.message(f"`{name}` is a value of each round of a scan", cure=cure)

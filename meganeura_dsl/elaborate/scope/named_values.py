@@ -1,7 +1,7 @@
 """Values by the names that a program gives them: labels of layers, names, and what it shows.
 
 A name that is bound several times is the last of its values; those before are `h#1`, `h#2` and so
-on. What differs from round to round of a scan has no value of its own.
+on. A value that differs between iterations of a scan is not among them.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def argument_problem(
     )
     described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
     advice = (
-        f"axis {mismatch.axis} is {show(mismatch.found)} here, and {show(mismatch.wanted)} by what "
-        f"`{block.name.text}` is given besides: pass a tensor of that size"
+        f"axis {mismatch.axis} is {show(mismatch.found)} here, and the other arguments of "
+        f"`{block.name.text}` make it {show(mismatch.wanted)}: pass a tensor of that size"
     )
     same = _of_one_source(inner, block, item, mismatch.axis, location.span)
     if begun is not None:
@@ -128,7 +128,7 @@ def _begun(
 
 
 def _sizes_beside(inner: Frame, block: ast.Block, item: ast.Input) -> tuple[Size, ...] | None:
-    """Returns the sizes of an input by what the block is given besides; None if one is open."""
+    """Returns the sizes of an input by the other arguments; None if one is open."""
     known: dict[str, Size] = {}
     for other in block.inputs:
         given = inner.names.get(other.name, "")

@@ -240,11 +240,11 @@ def _product(equation: str, left: str, right: str, before: str) -> Help | None:
     text = "each letter is an axis, and a name here"
     if first == second:
         kept = [each for each in first if each in wanted]
-        gone = [str(at) for at, each in enumerate(first) if each not in wanted]
+        summed = [str(at) for at, each in enumerate(first) if each not in wanted]
         if kept != list(wanted):
             return None
         return Help(
-            text, f"sum({left} * {right}, {', '.join(gone)})" if gone else f"{left} * {right}"
+            text, f"sum({left} * {right}, {', '.join(summed)})" if summed else f"{left} * {right}"
         )
     summed = [each for each in first if each in second and each not in wanted]
     leading = [each for each in first if each in second and each in wanted]
@@ -405,7 +405,7 @@ def _reduced(name: str, subject: str, given: Sequence[str], *, is_kept: bool) ->
     if is_kept and given and (len(given) == 1 or not any(each[0] == "-" for each in given)):
         for axis in sorted(given, key=int):
             code = f"insert_axis({code}, {axis}, size({subject}, {axis}))"
-        return Help("an axis that is gone is inserted again, as often as it was", code)
+        return Help("a reduction removes its axes: insert them again, with their sizes", code)
     return Help("write", code)
 
 

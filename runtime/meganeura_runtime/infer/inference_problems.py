@@ -59,12 +59,12 @@ class InputShape(Problem, code="E0561", topic="inputs"):
         )
 
     def _of_known_sizes(self) -> str:
-        """Returns the shape that the input has with the sizes of what was given besides."""
+        """Returns the shape that the input has with the sizes of the other inputs."""
         wanted = self.wanted
         for name, size, _ in self.sizes:
             wanted = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", str(size), wanted)
         others = " and ".join(dict.fromkeys(origin for _, _, origin in self.sizes))
-        return f"beside {others} it is {wanted}: change one of them" if self.sizes else ""
+        return f"with {others} it is {wanted}: change one of them" if self.sizes else ""
 
 
 class OpenSize(Problem, code="E0562", topic="inputs"):

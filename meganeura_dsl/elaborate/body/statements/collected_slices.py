@@ -56,7 +56,7 @@ def _is_rewritten(statement: ast.Part, frame: Frame, scan: OpenScan) -> bool:
 
 
 def write_part(statement: ast.Part, frame: Frame) -> None:
-    """Collect a value of an iteration, as a slice of its own of what all iterations write."""
+    """Collect the value of an iteration, as its slice of the collected value."""
     scan, name = next(reversed(frame.state.scans.values())), statement.target.text
     location = frame.location(statement.span)
     if name in scan.written:

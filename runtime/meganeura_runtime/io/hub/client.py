@@ -76,7 +76,7 @@ def _endpoint() -> str | None:
 @contextmanager
 def _asked(repository: str, revision: str, partial: Path | None = None) -> Generator[None]:
     """Raise `ProblemError` for what the hub refuses, and where it is not reached."""
-    logging.set_verbosity_error()  # what it warns of is told below, if it is the end
+    logging.set_verbosity_error()  # the errors below say what it warns of
     try:
         yield
     except GatedRepoError:

@@ -26,7 +26,7 @@ class Entry(_Part):
 
     @property
     def checksum(self) -> str | None:
-        """The hash with its kind; `None` where none is told."""
+        """The hash with its kind; `None` if the hub gives none."""
         if self.sha256 is not None:
             return f"SHA-256 {self.sha256}"
         return None if self.blob is None else f"git {self.blob}"

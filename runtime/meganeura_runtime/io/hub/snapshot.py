@@ -137,7 +137,7 @@ class Cache:
         if name == WEIGHTS and source.sha256:
             entry = entry.model_copy(update={"sha256": source.sha256})
         if entry.checksum is None:
-            reason = f"no checksum of `{name}` is told"
+            reason = f"the hub gives no checksum of `{name}`"
             raise ProblemError(HubRefused(source.repository, source.revision, reason))
         path = self.folder / source.revision / name
         origin = "from the cache"

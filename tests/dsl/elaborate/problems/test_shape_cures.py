@@ -149,7 +149,7 @@ SAID = [
     (
         "block B()(x: [n, d], y: [n, d]) = x + y\n\nblock A()(x: [n, d], y: [n, e]) = B(x, y)\n",
         "E0308",
-        ["axis 1 is e here, and d by what `B` is given besides"],
+        ["axis 1 is e here, and the other arguments of `B` make it d"],
     ),
     (
         (
