@@ -1,6 +1,7 @@
 """Names for several results that were bound to one name, and taken apart by indices behind it."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.syntax import ast
@@ -17,10 +18,12 @@ def results_cure(
     """
     nodes = () if declaration is None else walk(declaration)
     uses = sorted(nodes, key=lambda each: each.span.start)
+    until = _bound_again(uses, target)
     indices = {
         use: index
         for use in uses
-        if (index := _index(use, target, count)) is not None and use.span.start > target.span.start
+        if target.span.start < use.span.start < until
+        and (index := _index(use, target, count)) is not None
     }
     if not indices:
         others = ", ".join(f"_other{at}" if count > 2 else "_other" for at in range(1, count))
@@ -84,6 +87,18 @@ def _names(
 def _binds(node: ast.Node, target: ast.Name) -> bool:
     """Returns True for the line in which `target` is bound."""
     return isinstance(node, ast.Bind) and target in node.targets
+
+
+def _bound_again(uses: Sequence[ast.Node], target: ast.Name) -> float:
+    """Returns the end of the first line below that binds the name of `target` to another value."""
+    ends = (
+        each.span.end
+        for each in uses
+        if isinstance(each, ast.Bind)
+        and each.span.start > target.span.start
+        and any(name.text == target.text for name in each.targets)
+    )
+    return next(ends, inf)
 
 
 def _is_read(bind: ast.Bind, start: int, uses: Sequence[ast.Node]) -> bool:

@@ -203,6 +203,18 @@ BODY
             "  y = relu(x)\n  x = out0\n  return x + y",
         ),
         (
+            "  out = out[0] + out[1]\n  return out * out[0]",
+            "`out[0]` is `out0` and `out[1]` is `out1`",
+            "out0, out1, _other = x |> three",
+            "  out = out0 + out1\n  return out * out[0]",
+        ),
+        (
+            "  a = out[1]\n  out = relu(a)\n  return a * out[0]",
+            "leave out `a = out[1]`",
+            "_other0, a, _other2 = x |> three",
+            "  out = relu(a)\n  return a * out[0]",
+        ),
+        (
             "  return out[0] * out[0]",
             "name each of them: `out[0]` is `out0`",
             "out0, _other1, _other2 = x |> three",
