@@ -3,10 +3,11 @@
 import re
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 _TEXT = re.compile(r'"(?P<source>[\w\s()]+)->(?P<target>[\w\s()]+)"')
 _ENTRY = re.compile(r"\(([^()]*)\)|(\w+)")
-_NAMED = re.compile(r"\s*,\s*([A-Za-z_]\w*)\s*=(?!=)\s*([\w.]+)(?=\s*[,)])")
+_NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)")
 
 
 def of_text(callee: str, call: str) -> Help | None:
@@ -24,9 +25,11 @@ def of_text(callee: str, call: str) -> Help | None:
     if callee != "rearrange" and any("*" in each for each in (*source, *target)):
         return None
     pattern = f"[{', '.join(source)}] -> [{', '.join(target)}]"
-    behind = call[found.end() :]
-    sizes = [(name, value) for name, value in _NAMED.findall(behind) if name != value]
-    code = call[: found.start()] + pattern + _NAMED.sub("", behind)
+    given = split_top(call[found.end() :].strip().removesuffix(")"))
+    named = [match for each in given if (match := _NAMED.fullmatch(each))]
+    sizes = [(each[1], each[2]) for each in named if each[1] != each[2]]
+    rest = [each for each in given if not _NAMED.fullmatch(each)]
+    code = f"{call[: found.start()]}{', '.join([pattern, *filter(None, rest)])})"
     if callee == "repeat":
         code = re.sub(r"\brepeat\(", "expand(", code, count=1)
     if sizes:

@@ -33,6 +33,10 @@ def reports(text: str) -> tuple[Report, ...]:
             "k = 8", "rearrange(x, [n, s, k * e] -> [n, k, s, e])",
         ),
         (
+            "n, 8, s, d // 8", 'rearrange(x, "n s (k e) -> n k s e", k=4 * max(2, 1))',
+            "k = 4 * max(2, 1)", "rearrange(x, [n, s, k * e] -> [n, k, s, e])",
+        ),
+        (
             "n, s, 3, d", 'repeat(x, "n s d -> n s k d", k=3)',
             "k = 3", "expand(x, [n, s, d] -> [n, s, k, d])",
         ),
