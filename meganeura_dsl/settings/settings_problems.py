@@ -78,8 +78,9 @@ class UnknownSetting(SettingProblem, code="E0510"):
         advice = _did_you_mean(self.span, self.name, self.known, free)
         if self.name == WEIGHTS and not self.within:
             advice = Help("files are given with the command", "--weights FILE --prefix teacher.")
-        if self.name in OTHER_SETTINGS and not self.within:
-            advice = self._of_others(OTHER_SETTINGS[self.name])
+        other = OTHER_SETTINGS.get("batch_size" if self.name == "batch" else self.name)
+        if other is not None and not self.within:
+            advice = self._of_others(other)
         if self.name in OTHER_SETTINGS and self.within and self._is_called():
             advice = Help(f"it is called `{self._is_called()}` here")
         if advice is None and self.within:

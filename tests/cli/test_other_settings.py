@@ -68,8 +68,13 @@ def test_what_is_answered_in_a_run_is_accepted(code: str, tmp_path: Path) -> Non
 
 def test_the_size_of_a_batch_is_called_as_the_inputs_call_it(tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
-    for size, said in (("n", "n = 32"), ("8", None)):
-        file.write_text(PROGRAM.format(size=size, setting="batch_size = 32"))
+    for size, said, name in (
+        ("n", "n = 32", "batch_size"),
+        ("n", "n = 32", "batch"),
+        ("8", None, "batch_size"),
+        ("8", None, "batch"),
+    ):
+        file.write_text(PROGRAM.format(size=size, setting=f"{name} = 32"))
         (report,) = refusals(file)
         assert report.help is not None
         assert report.help.code == said
