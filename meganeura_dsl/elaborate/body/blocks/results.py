@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.location import STATE_IT, counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
 from meganeura_dsl.elaborate.problems.origin_cures import (
@@ -35,7 +36,7 @@ from meganeura_dsl.elaborate.values import (
     is_assumed_tensor,
     is_tensor,
 )
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
     Proved,
@@ -105,6 +106,9 @@ def _result_mismatch(
     def same(left: Size, right: Size) -> bool:
         return isinstance(equal(inner, left, right), Proved)
 
+    def same_shape(left: Shape, right: Shape) -> bool:
+        return len(left) == len(right) and all(map(same, left, right))
+
     cure = None
     if written and wanted.dtype is found.dtype:
         config = {each.name for each in block.parameters}
@@ -113,6 +117,7 @@ def _result_mismatch(
         source_of = inner.state.values.source_of
         cure = (
             other_join(value, written, wanted.shape, same)
+            or (one_of_each_row(value) if same_shape(wanted.shape, found.shape[:1]) else None)
             or window_cure(value, wanted.shape, same, source_of, inner.may_change)
             or last_step_cure(value, written, wanted.shape, inner.names, source_of)
             or channels_last_cure(value, wanted.shape, same, source_of)

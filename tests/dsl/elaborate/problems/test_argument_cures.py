@@ -224,3 +224,13 @@ def test_a_mask_is_no_ids() -> None:
     assert report.help is not None
     assert report.help.code is None
     assert "`where`" in report.help.text
+
+
+@pytest.mark.parametrize("line", ["return {0}", "y = relu({0})\n  return y"])
+def test_a_result_for_each_row_picks_one_entry_of_each(line: str) -> None:
+    text = "block G()(x: [n, d], ids: i32[n]) -> [n]:\n  {0}\n"
+    report = refused(text.format(line.format("gather(x, ids, axis=1)")))
+    assert report.code == "E0303"
+    assert report.help is not None
+    assert report.help.code == "gather(x, insert_axis(ids, 1, 1), axis=1, batch=1)[:, 0]"
+    assert not reports(text.format(line.format(report.help.code)))
