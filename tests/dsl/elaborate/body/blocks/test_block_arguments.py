@@ -1,4 +1,4 @@
-"""Blocks as values, layers that are declared, and what a proof knows of them."""
+"""Blocks as values, and what a proof knows of them."""
 
 import re
 from functools import cache
@@ -7,38 +7,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.pipeline import elaborate_model
-
-ADAPTED = """
-block Mlp(hidden, act=gelu, fc=linear)(x: [...b, d]) -> [...b, d]:
-  return x |> fc1: fc(hidden) |> act |> fc2: fc(d)
-
-block lora(out, r=8, base=linear)(x: [...b, d]) -> [...b, out]:
-  y = x |> .: base(out)
-  param lora_A: [r, d] = kaiming_uniform()
-  param lora_B: [out, r] = zeros
-  return y + x @ rearrange(lora_A, [r, d] -> [d, r]) @ rearrange(lora_B, [out, r] -> [r, out])
-
-block Outer(act=tanh, fc=linear)(x: [n, d]) -> [n, d]:
-  return x |> mlp: Mlp(4 * d, act, fc)
-"""
-
-
-def codes(text: str) -> list[str]:
-    """The codes of what is said about a program."""
-    result = pipeline.check(Source("net.mgn", text), lambda _: None)
-    return [report.code for report in result.reports]
-
-
-def names(text: str, model: str = "net") -> list[str]:
-    """The names of what a model of a program holds."""
-    program = pipeline.check(Source("net.mgn", text), lambda _: None).program
-    return [info.name for info in elaborate_model(program, model).parameters]
-
-
-def in_net(body: str, blocks: str = ADAPTED) -> str:
-    """A program whose model has this body."""
-    return f"{blocks}\nblock Net()(x: [n, 8]) -> [n, 8]:\n{body}\nmodel net = Net()\n"
+from tests.dsl.elaborate.body.blocks.adapted import ADAPTED, codes, in_net, names
 
 
 def test_a_block_that_takes_blocks_is_proved_for_all() -> None:
@@ -407,74 +376,6 @@ def test_a_block_is_given_where_a_block_is_taken(
 )
 def test_a_block_is_no_tensor_and_no_number(line: str) -> None:
     assert codes(in_net(f"  {line}\n  return x + y")) == ["E0203"]
-
-
-def test_weights_stand_where_their_layer_is_declared() -> None:
-    text = """
-block Inner()(x: [n, 8]) -> [n, 8]:
-  layer late: linear(8, bias=false)
-  layer early: linear(8, bias=false)
-  return x |> own: linear(8, bias=false) |> early |> late
-
-block Net()(x: [n, 8]) -> [n, 8]:
-  param first: [8] = ones
-  layer b: Inner()
-  layer a: linear(8, bias=false)
-  return (x * first) |> c: linear(8, bias=false) |> a |> b |> b
-
-model net = Net()
-"""
-    assert codes(text) == []
-    assert names(text) == [
-        "first", "b.late.weight", "b.early.weight", "b.own.weight", "a.weight", "c.weight",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("layer", "given", "used", "said"),
-    [
-        ("l: linear(8)", "l", "x |> f", []),
-        ("l: linear(8)", "l", "x |> f |> f(training=false)", []),
-        ("l: linear(8)", "l(frozen=true)", "x |> f(training=false)", []),
-        ("l: linear(8)", "l(bias=false)", "x |> f", ["E0202"]),
-        ("l: linear(8)", "l", "x |> f(bias=false)", ["E0202"]),
-        ("l: linear(8)", "l(8)", "x |> f", ["E0202"]),
-        ("l: linear(8)", "l", "x |> a: f", ["E0223"]),
-        ("y = x |> l: linear(8)", "l", "x |> f", []),
-        ("y = x |> l: linear(8)", "l(frozen=true)", "x |> f(training=false)", []),
-        ("y = x |> l: linear(8)", "l", "x |> a: f", ["E0223"]),
-    ],
-)
-def test_a_layer_that_is_given_has_its_weights_and_configuration(
-    layer: str, given: str, used: str, said: list[str]
-) -> None:
-    line = f"layer {layer}" if layer.startswith("l") else layer
-    text = in_net(f"  {line}\n  return x |> Takes({given})\n")
-    text += f"block Takes(f: block)(x: [n, 8]) -> [n, 8] = {used}\n"
-    assert [code for code in codes(text) if code not in ("N0001", "E0207")] == said
-
-
-def test_later_applications_must_fit_the_weights() -> None:
-    body = "  layer a: linear(4, bias=false)\n  return x |> a |> a |> b: linear(8)"
-    assert codes(in_net(body)) == ["E0205"]
-
-
-def test_a_layer_has_its_configuration() -> None:
-    body = "  layer a: linear(8, bias=false)\n  return x |> a(bias=true)"
-    assert codes(in_net(body)) == ["E0202"]
-
-
-def test_a_layer_is_given_to_a_block() -> None:
-    blocks = "block Twice(f: block)(x: [n, d]) -> [n, d]:\n  return x |> f |> f\n"
-    body = "  layer a: linear(8)\n  return x |> Twice(a) |> Twice(tanh) |> Twice(a)"
-    text = in_net(body, blocks)
-    assert codes(text) == ["N0001"]
-    assert names(text) == ["a.weight", "a.bias"]
-
-
-def test_a_layer_given_to_a_header_has_its_sizes() -> None:
-    body = "  layer a: linear(8)\n  return x |> m: Mlp(8, fc=a)"
-    assert codes(in_net(body)) == ["E0221"]
 
 
 def test_weights_of_a_given_block_are_read_in_each_model() -> None:
