@@ -333,6 +333,29 @@ def test_other_weights_are_not_replaced(meganeura: Command, hub: FakeHub) -> Non
     assert get(meganeura)[0] == 0  # what such a command wrote is replaced
 
 
+def test_a_tokenizer_without_weights_is_not_replaced(meganeura: Command, hub: FakeHub) -> None:
+    hub.repositories["me/net"] = repository(**{"tokenizer.json": b"{}"})
+    Path("got").mkdir()
+    mine = Path("got/tokenizer.json")
+    mine.write_bytes(b"mine")
+    err = get(meganeura)[2]
+    assert "E0539" in err
+    assert "is there although that is not" in err
+    assert (mine.read_bytes(), hub.asked) == (b"mine", [])
+    assert get(meganeura, "--force")[0] == 0
+    assert mine.read_bytes() == b"{}"
+
+
+def test_a_file_in_place_of_the_folder_is_refused_at_once(meganeura: Command, hub: FakeHub) -> None:
+    Path("got").write_bytes(b"mine")
+    for more in ((), ("--force",)):
+        code, _, err = get(meganeura, *more)
+        assert code == 1
+        assert "E0534" in err
+        assert "it is a file" in err
+    assert hub.asked == []
+
+
 @pytest.mark.parametrize(
     ("config", "told"),
     [

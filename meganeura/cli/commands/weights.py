@@ -71,11 +71,11 @@ def get(
     from meganeura_dsl.support.paths import cache_folder
     from meganeura_runtime.io.hub.conversion import fitted, preparation_of, write_folder
     from meganeura_runtime.io.hub.pretrained import pretrained
-    from meganeura_runtime.io.hub.snapshot import WEIGHTS, Cache
+    from meganeura_runtime.io.hub.snapshot import Cache
 
     source = pretrained(name)
     folder = Path("weights") / source.folder if output is None else output
-    _require_replaceable(folder / WEIGHTS, force=force)
+    _require_replaceable(folder, force=force)
     taken_by = model or source.model
     chosen = configured(taken_by, changes) if taken_by else None
     if chosen is None and changes:
@@ -100,13 +100,23 @@ def get(
     say(f"written: {folder}; the same again: meganeura weights get {pinned}")
 
 
-def _require_replaceable(path: Path, *, force: bool) -> None:
-    """Refuse to replace a file of weights that no such command wrote."""
-    from meganeura_runtime.io.files.file_problems import WouldReplace
+def _require_replaceable(folder: Path, *, force: bool) -> None:
+    """Refuse, before anything is downloaded, to replace what no such command wrote."""
+    from meganeura_runtime.io.files.file_problems import CannotWrite, WouldReplace
     from meganeura_runtime.io.hub.conversion import SOURCE
+    from meganeura_runtime.io.hub.snapshot import BESIDE, WEIGHTS
     from meganeura_runtime.io.tensors.safetensors_file import read_metadata
 
-    if force or not path.exists():
+    if folder.exists() and not folder.is_dir():
+        raise ProblemError(CannotWrite(folder, "it is a file, and a folder is written"))
+    path = folder / WEIGHTS
+    if force:
+        return
+    if not path.exists():
+        for other in (folder / name for name in BESIDE):
+            if other.exists():
+                reason = f"it is written beside `{path}`, and is there although that is not"
+                raise ProblemError(WouldReplace(other, reason))
         return
     try:
         is_ours = SOURCE in read_metadata(path)
