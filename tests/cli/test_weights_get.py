@@ -266,6 +266,8 @@ def test_a_model_of_other_sizes_is_refused(meganeura: Command, hub: FakeHub) -> 
         ("hf:me/net", (500, ""), "500"),
         ("resnet18", None, "did you mean `timm:resnet18`?"),
         ("timm:resnet", None, "no pretrained weights called `timm:resnet`"),
+        ("me/net", None, "did you mean `hf:me/net`?"),
+        ("https://huggingface.co/me/net", None, "did you mean `hf:me/net`?"),
         ("hf:../net", None, "no pretrained weights called"),
         ("hf:me/net/more", None, "no pretrained weights called"),
         ("https://hub.example/me/net", None, "no pretrained weights called"),
@@ -310,7 +312,9 @@ def test_a_full_disk_is_told(
 def test_without_a_network_or_a_library_it_is_said(
     meganeura: Command, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "E0652" in get(meganeura, "--offline")[2]
+    err = get(meganeura, "--offline")[2]
+    assert "E0652" in err
+    assert "without `--offline`" in err
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "E0652" in get(meganeura)[2]
     assert hub.asked == []

@@ -51,10 +51,12 @@ class NotReached(Problem, code="E0652", topic="hub"):
         kept = f"{self.kept / 1e6:.1f} MB of it are kept, and the next attempt goes on there"
         return self.message(
             f"`{self.repository}` is not in the cache, and the hub is not reached",
-            Remark("wanted is", f"its revision {self.revision}"),
+            Remark("revision", self.revision),
             Remark("because", self.reason),
             *((Remark("so far", kept),) if self.kept else ()),
-            cure=Help("run the command again with a network; what is in the cache needs none"),
+            cure=Help(
+                "run the command once with a network, and without `--offline`: the files are kept"
+            ),
         )
 
 

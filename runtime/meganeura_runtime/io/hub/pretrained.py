@@ -14,6 +14,8 @@ from meganeura_runtime.io.hub.hub_problems import UnknownPretrained
 
 NEWEST = "main"
 """The branch that is taken where no revision is asked for and none is pinned."""
+SITE = "https://huggingface.co/"
+"""The beginning of the address of a repository's page."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _FORM = re.compile(r"(?P<source>timm|hf):(?P<name>[\w./-]+?)(?:@(?P<revision>[\w./-]+))?")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -120,4 +122,7 @@ def _unknown(text: str) -> ProblemError:
     known = [each.name for each in PINNED]
     near = get_close_matches(text, known, n=1, cutoff=0.7)
     near = near or [name for name in known if name.partition(":")[2] == text]
+    repository = text.removeprefix(SITE)
+    if not near and _REPOSITORY.fullmatch(repository) is not None:
+        near = [f"hf:{repository}"]
     return ProblemError(UnknownPretrained(text, tuple(near)))
