@@ -65,11 +65,11 @@ def _paths(given: object) -> list[Path]:
     return named
 
 
-def _patterns(values: Sequence[str]) -> tuple[str, ...]:
-    """The names of values; raises `TypeError` for a single text, whose letters are no names."""
-    if isinstance(values, str):
-        raise TypeError(f"`values` is a list of names: values=[{values!r}]")
-    return tuple(values)
+def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
+    """The names that an argument lists; raises `TypeError` for one text, whose letters are none."""
+    if isinstance(given, str):
+        raise TypeError(f"`{argument}` is a list of names: {argument}=[{given!r}]")
+    return tuple(given)
 
 
 class WritingOptions(TypedDict, total=False):
@@ -179,7 +179,7 @@ class Model:
         """
         self._require_values()
         numbers = self._all_sizes(sizes or {})
-        concrete = self._elaborated(numbers, values=_patterns(values))
+        concrete = self._elaborated(numbers, values=_names("values", values))
         floats = ComputePrecision(precision)
         rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
@@ -263,7 +263,7 @@ class Model:
             raise ValueError("`files` are paths of files and folders; `run` takes arrays")
         names = ClassNames(self.preparation.classes)
         if classes is not None:
-            names = ClassNames(tuple(classes), "classes")
+            names = ClassNames(_names("classes", classes), "classes")
         model, floats = self._program.model(self._name), ComputePrecision(precision)
         rules, choices = RewriteOptions(device=model_of(device, floats)), self._choices(image_size)
         with explained_failures():

@@ -101,7 +101,7 @@ def test_python_says_what_the_command_prints(
     for path, names in (
         (tmp_path / "broken.png", None),
         (tmp_path / "none.png", None),
-        (good, "x"),
+        (good, ("x",)),
     ):
         with pytest.raises(ProblemError) as caught:
             model.predict(path, classes=names, device="cpu")
@@ -117,6 +117,8 @@ def test_python_says_what_the_command_prints(
         model.predict(good, batch=0)
     with pytest.raises(ValueError, match="`image_size` is a number from 1, not 0"):
         model.predict(good, image_size=0)
+    with pytest.raises(TypeError, match=r"classes=\['ab'\]"):
+        model.predict(good, classes="ab")
     with pytest.raises(ValueError, match="has no weights"):
         load(folder / "net.mgn").model().predict(good)
 
