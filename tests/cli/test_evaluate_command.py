@@ -175,3 +175,12 @@ def test_weights_are_asked_for(meganeura: Command, folder: Path) -> None:
     shown = meganeura("evaluate", str(folder / "net.mgn"))
     assert shown.code == 2
     assert "--weights runs/fit-1/best.safetensors" in " ".join(shown.err.split())
+
+
+@pytest.mark.parametrize("weights", [(), ("--weights", "w.safetensors")])
+def test_a_folder_that_is_no_run_is_refused(
+    meganeura: Command, folder: Path, weights: tuple[str, ...]
+) -> None:
+    shown = meganeura("evaluate", str(folder), *weights)
+    assert shown.code == 2
+    assert "is not the folder of a run, which has a run.json" in " ".join(shown.err.split())

@@ -57,7 +57,11 @@ def evaluate(
     from meganeura_runtime.train.loop.measurement import measure
     from meganeura_runtime.train.spec.train_spec import Start
 
-    run = EarlierRun.of(Path(target)) if (Path(target) / RUN).is_file() else None
+    is_run = (Path(target) / RUN).is_file()
+    if Path(target).is_dir() and not is_run:
+        text = f"`{target}` is not the folder of a run, which has a {RUN}"
+        raise typer.BadParameter(text, param_hint="RUN")
+    run = EarlierRun.of(Path(target)) if is_run else None
     if run is not None:
         target = run.target
         weights = weights or [run.weights]
