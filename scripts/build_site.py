@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 WEB = ROOT / "runtime" / "web"
 PLAYGROUND = WEB / "playground"
 
+SEARCH = "searchindex.js"
+"""A file that each site has."""
 PURE = {
     "annotated-types": ("annotated_types/",),
     "attrs": ("attr/", "attrs/"),
@@ -69,9 +71,7 @@ def write_python(file: Path) -> None:
     """Write the archive that Pyodide unpacks."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, path in python_files():
-            entry = zipfile.ZipInfo(
-                name
-            )  # without the time, so that equal files are equal archives
+            entry = zipfile.ZipInfo(name)  # without the time: equal files are equal archives
             archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
 
 
@@ -84,19 +84,24 @@ def run_node(*words: str | Path) -> None:
         sys.exit(f"{words[0]} failed: {code}")
 
 
+def run_python(*words: str | Path, cure: str) -> None:
+    """Run a module of this environment; fails as it fails, with a hint."""
+    code = subprocess.run([sys.executable, "-m", *words], check=False).returncode
+    if code:
+        sys.exit(f"{words[0]} failed: {code}; {cure}")
+
+
 def fetch_core(folder: Path) -> Path:
     """The wheel of pydantic's native module for Pyodide, of the version that is installed here."""
     lock = json.loads((WEB / "node_modules/pyodide/pyodide-lock.json").read_text())
     python = ".".join(lock["info"]["python"].split(".")[:2])
     platform = f"pyemscripten_{lock['info']['abi_version']}_wasm32"
     wanted = f"pydantic-core=={version('pydantic-core')}"
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder),
-            *("--only-binary", ":all:", "--python-version", python, "--platform", platform),
-            wanted,
-        ],
-        check=True,
+    run_python(
+        *("pip", "download", "--quiet", "--no-deps", "--dest", folder),
+        *("--only-binary", ":all:", "--python-version", python, "--platform", platform),
+        wanted,
+        cure=f"the playground needs {wanted} for {platform}, which is downloaded from PyPI",
     )
     (wheel,) = folder.glob("pydantic_core-*.whl")
     return wheel
@@ -134,9 +139,11 @@ def build_pages(out: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_pages(folder / "pages")
-        command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--jobs", "auto"]
-        command += ["--doctree-dir", name, str(folder / "pages"), str(out)]
-        subprocess.run(command, check=True)
+        run_python(
+            *("sphinx", "--quiet", "--fail-on-warning", "--jobs", "auto"),
+            *("--doctree-dir", name, folder / "pages", out),
+            cure="a warning is a link that leads nowhere, in a page that it names",
+        )
     (out / ".buildinfo").unlink()
     (out / "objects.inv").unlink()
     (out / "_sources").rmdir()
@@ -144,17 +151,17 @@ def build_pages(out: Path) -> None:
 
 def build_training_page(file: Path) -> None:
     """Compile the page that trains on the embedded digits, by WebGPU."""
-    words = ("build", "digits_cnn", "--mode", "train", "--with-data", "-o", str(file))
-    subprocess.run(
-        [sys.executable, "-m", "meganeura", *words], check=True, stdout=subprocess.DEVNULL
-    )
+    words = ("build", "digits_cnn", "--mode", "train", "--with-data", "-o", file)
+    run_python("meganeura", *words, cure="`digits_cnn` does not compile")
 
 
 def main() -> None:
-    """Build into the folder given; what was there is replaced."""
+    """Build into the folder given; a site that was there is replaced."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=ROOT / "dist" / "site")
     out: Path = arguments.parse_args().out.resolve()
+    if out.exists() and not (out / SEARCH).is_file() and [*out.iterdir()]:
+        sys.exit(f"{out} is not empty and is no site: name another folder, or remove it")
     shutil.rmtree(out, ignore_errors=True)
     build_pages(out)
     build_training_page(out / "train.html")

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from runpy import run_path
+from typing import Any
 
 import pytest
 
@@ -72,3 +73,25 @@ def test_programs_have_no_marks_of_the_tests(site: Path) -> None:
     assert "# error[E0301]" in text
     assert "# error: [" not in text
     assert not re.search(r"^```mgn .", text, re.MULTILINE)
+
+
+def test_a_folder_that_is_no_site_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine.md"
+    mine.write_text("mine")
+    monkeypatch.setattr("sys.argv", ["build_site.py", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="is not empty and is no site"):
+        builder(monkeypatch)["main"]()
+    assert mine.read_text() == "mine"
+
+
+def test_a_step_that_fails_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match=r"json\.tool failed: [12]; name a file"):
+        builder(monkeypatch)["run_python"]("json.tool", "none.json", cure="name a file")
+
+
+def builder(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Returns the functions of the script that builds the site."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return run_path(str(ROOT / "scripts" / "build_site.py"))
