@@ -247,6 +247,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--site", type=Path, default=ROOT / "dist" / "site")
     site: Path = arguments.parse_args().site.resolve()
+    demand((site / "index.html").is_file(), f"{site} has no site: `make site` writes it")
     check_size(site)
     check_links(site)
     program = chromium()

@@ -1,6 +1,7 @@
 """The pages of the site are all there, and their links lead to each other."""
 
 import re
+import sys
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -42,6 +43,21 @@ def test_every_page_but_those_of_messages_is_in_a_sidebar(site: Path) -> None:
             listed |= {(page.parent / f"{name}.md").resolve() for name in names}
     pages = {page for page in site.rglob("*.md") if page.parent.name != "messages"}
     assert listed - {site / "messages/index.md"} == pages
+
+
+def test_every_message_is_in_the_index(site: Path) -> None:
+    listed = re.findall(r"^\| \[(\w+)\]", (site / "messages/index.md").read_text(), re.MULTILINE)
+    codes = [page.stem for page in (site / "messages").glob("[A-Z]*.md")]
+    assert sorted(listed) == sorted(codes)
+
+
+def test_the_check_of_a_site_that_is_not_there_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["check_site.py", "--site", str(tmp_path)])
+    monkeypatch.setattr("sys.path", [*sys.path])  # which the script adds to
+    with pytest.raises(SystemExit, match="has no site: `make site` writes it"):
+        run_path(str(ROOT / "scripts" / "check_site.py"))["main"]()
 
 
 def test_every_link_leads_to_a_page(site: Path) -> None:
