@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import meganeura
+from meganeura_dsl.ir.outputs import Statistic
+from meganeura_dsl.transforms.step_part import StepPart
 
 TEXT = """\
 block Net()(x: [n, 3]) -> [n, 2]:
@@ -51,8 +53,15 @@ def test_a_logged_step_has_statistics_of_what_is_shown(tmp_path: Path, device: s
     assert others[1]["value after relu: mean"] != first["value after relu: mean"]
 
 
-def test_a_run_that_logs_nothing_computes_nothing_of_it(tmp_path: Path) -> None:
-    assert records(tmp_path, "cpu", log_every=0) == []
+@pytest.mark.parametrize(("log_every", "count"), [(0, 0), (2, len(KINDS))])
+def test_a_run_that_logs_nothing_computes_nothing_of_it(
+    tmp_path: Path, log_every: int, count: int
+) -> None:
+    assert bool(records(tmp_path, "cpu", log_every=log_every)) == bool(count)
+    program = meganeura.load(tmp_path / "net.mgn")
+    with program.trainer(device="cpu", settings={"log_every": log_every}) as trainer:
+        step = trainer.trained.spec.graphs.sized({}, StepPart.WHOLE).optimized
+    assert sum(isinstance(name, Statistic) for name in step.outputs) == count
 
 
 def test_parts_of_an_update_have_them_too(tmp_path: Path) -> None:
