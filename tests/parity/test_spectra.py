@@ -44,7 +44,12 @@ model transforms = Transforms(rows={rows})
 model back = Back(s={size}, rows={rows})
 model long = Long(rows={rows})
 """
-RNG = np.random.default_rng(4)
+
+
+def drawn(*sizes: tuple[int, ...]) -> list[Array]:
+    """Random arrays of these sizes, the same ones in each test."""
+    rng = np.random.default_rng(4)
+    return [rng.normal(size=size) for size in sizes]
 
 
 @cache
@@ -72,7 +77,7 @@ SIZES = [(1, 1), (2, 1), (7, 1), (8, 2), (12, 1), (12, 3), (12, 12), (15, 5), (6
 
 @pytest.mark.parametrize(("size", "rows"), SIZES)
 def test_transforms(size: int, rows: int) -> None:
-    a, b = RNG.normal(size=(2, 3, size))
+    a, b = drawn((3, size), (3, size))
     z = complex_of(a, b)
     wanted = parts(torch.fft.fft(z), torch.fft.ifft(z), torch.fft.rfft(torch.tensor(a)))
     graph = program("transforms", size, rows)
@@ -83,7 +88,7 @@ def test_transforms(size: int, rows: int) -> None:
 
 @pytest.mark.parametrize(("size", "rows"), SIZES)
 def test_real_tensors_come_back(size: int, rows: int) -> None:
-    f, g = RNG.normal(size=(2, 3, size // 2 + 1))
+    f, g = drawn((3, size // 2 + 1), (3, size // 2 + 1))
     found = evaluate(program("back", size, rows), {"f": f, "g": g}, Precision.DOUBLE).outputs
     wanted = torch.fft.irfft(complex_of(f, g), n=size).numpy()
     np.testing.assert_allclose(found["output"], wanted, atol=1e-10)
@@ -102,7 +107,7 @@ def convolved(x: Array, k: Array) -> list[Array]:
 
 @pytest.mark.parametrize(("size", "rows"), [(1, 1), (9, 1), (9, 6), (32, 8)])
 def test_a_long_convolution_and_its_gradients(size: int, rows: int) -> None:
-    x, k = RNG.normal(size=(2, 3, size)), RNG.normal(size=(3, size))
+    x, k = drawn((2, 3, size), (3, size))
     found = evaluate(program("long", size, rows), {"x": x, "k": k}, Precision.DOUBLE).outputs
     for mine, theirs in zip(found.values(), convolved(x, k), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-10)
@@ -110,7 +115,7 @@ def test_a_long_convolution_and_its_gradients(size: int, rows: int) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "xla", pytest.param("wgpu", marks=pytest.mark.adapter)])
 def test_on_devices(device: str) -> None:
-    x, k = RNG.normal(size=(2, 3, 32)), RNG.normal(size=(3, 32))
+    x, k = drawn((2, 3, 32), (3, 32))
     with choose_device(device).open(program("long", 32, 8)) as session:
         found = session.step({"x": x.astype(np.float32), "k": k.astype(np.float32)})
     for mine, theirs in zip(found.values(), convolved(x, k), strict=True):
