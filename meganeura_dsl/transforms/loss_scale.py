@@ -32,6 +32,8 @@ SCALE = f"{STATES}loss_scale"
 """The state that holds the scale less its first value, as states begin with 0; an f32 scalar."""
 GROWTH = f"{STATES}loss_scale_growth"
 """The state that counts updates since the scale last changed, an i32 scalar."""
+SCALES = frozenset({SCALE, GROWTH})
+"""The states that a step has in f16 alone."""
 
 
 class LossScale:

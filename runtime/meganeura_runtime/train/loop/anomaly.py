@@ -14,8 +14,9 @@ from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.transforms.loss_scale import SCALE
 from meganeura_dsl.transforms.optimizers.update import sum_of
-from meganeura_dsl.transforms.training_step import LOSS_SCALE, SKIPPED
+from meganeura_dsl.transforms.training_step import LOSS, SKIPPED
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.loop.feeder import Feeder
@@ -47,19 +48,28 @@ class Suspect:
         A step in f16 may leave its update out because its scaled gradients overflow, which is no
         anomaly where the results of the reference are finite.
         """
-        is_sound = is_finite(outputs) and is_finite(session.persistent())
-        is_left_out = LOSS_SCALE in outputs and bool(outputs[SKIPPED])
-        if is_sound and not is_left_out:
+        is_left_out = SCALE in self.persistent and bool(outputs[SKIPPED])
+        if not is_left_out and is_finite(outputs) and is_finite(session.persistent()):
             return None
         interpreter = Interpreter(graph)
-        # The step as the program says it has no loss scale.
-        kept = {name: each for name, each in self.persistent.items() if name in interpreter.leaves}
-        feeds = {**kept, **self.fed}
-        if is_sound:
+        feeds = {**self._kept(interpreter), **self.fed}
+        if is_left_out and is_finite({LOSS: outputs[LOSS]}):
             results = interpreter.run(feeds)
             if is_finite(results.outputs) and is_finite(results.updates):
                 return None
         return Anomaly(self.step + 1, interpreter.find(feeds, _is_not_finite))
+
+    def _kept(self, reference: Interpreter) -> dict[str, Array]:
+        """Returns the parameters and states of the step as the program says it, without a scale.
+
+        Sums to which an earlier batch added gradients that overflowed begin anew.
+        """
+        kept = {name: each for name, each in self.persistent.items() if name in reference.leaves}
+        sums = {sum_of(name) for name in kept} if SCALE in self.persistent else set[str]()
+        return {
+            name: np.zeros_like(each) if name in sums and _is_not_finite(each) else each
+            for name, each in kept.items()
+        }
 
 
 def is_finite(arrays: Mapping[str, Array]) -> bool:

@@ -67,6 +67,7 @@ from meganeura_runtime.train.spec.resume import (
     RunOptions,
     best_so_far,
     origins_of,
+    restored,
 )
 from meganeura_runtime.train.spec.session_inputs import named_rates
 from meganeura_runtime.train.spec.train_job import TrainJob
@@ -319,8 +320,8 @@ class TrainingLoop:
         if self.job.dataset.train.is_ordered:
             return self._not_finite(last.step, float(last.outputs[LOSS]), None)
         tensors, progress = read_checkpoint(self.folder.checkpoint)
-        leaves = {name: tensors[name].bits for name in self.session.names}
-        self.session.load(leaves)
+        types = {name: each.dtype for name, each in self.session.parameters.items()}
+        self.session.load(restored(tensors, types))
         anomaly = find_anomaly(
             self.job, self.session, self.feeder, progress.step, last.step, self.finite - 1
         )

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import SETTINGS, ReaderOptions, RunSettings
-from meganeura_dsl.transforms.loss_scale import GROWTH, SCALE
+from meganeura_dsl.transforms.loss_scale import SCALES
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.backends.base import Session
@@ -273,14 +274,21 @@ def _persistent(
     if progress.program != spec.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
     wanted = {leaf.name: leaf for leaf in leaves(spec.compiled) if leaf.is_persistent}
-    of_precision = {SCALE, GROWTH}
-    if set(tensors) - of_precision != set(wanted) - of_precision:
+    if set(tensors) - SCALES != set(wanted) - SCALES:
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name in wanted.keys() & tensors.keys():
         leaf, found = wanted[name], tensors[name]
         if found.shape != leaf.shape or found.content.dtype != NUMPY[leaf.dtype]:
             raise ProblemError(CannotResume(f"`{name}` is {found} in its checkpoint"))
+    return restored(tensors, {name: leaf.dtype for name, leaf in wanted.items()})
+
+
+def restored(tensors: Mapping[str, StoredTensor], wanted: Mapping[str, DType]) -> dict[str, Array]:
+    """Returns the parameters and states of a step from a checkpoint.
+
+    A checkpoint of a run in f32 has no states of the loss scale, which begin with 0.
+    """
     return {
-        name: np.array(tensors[name].bits) if name in tensors else np.zeros((), NUMPY[leaf.dtype])
-        for name, leaf in wanted.items()
+        name: np.array(tensors[name].bits) if name in tensors else np.zeros((), NUMPY[dtype])
+        for name, dtype in wanted.items()
     }

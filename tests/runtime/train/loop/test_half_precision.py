@@ -145,6 +145,29 @@ def test_a_run_goes_on_in_another_precision(workspace: Workspace, first: str, th
         assert kept(workspace, "run")[GROWTH] == (STEPS if first == "f16" else STEPS - 7)
 
 
+LATER = FAILING.replace("0.5 -", "3.0 -")
+"""A loss that is not finite at step 8."""
+
+
+def test_a_loss_that_is_not_finite_is_traced_after_a_resumption_in_f16(
+    workspace: Workspace,
+) -> None:
+    """The checkpoint of the run in f32, from which steps are repeated, has no scale."""
+    workspace.write(LATER)
+    workspace.start("run", steps=6)
+    with pytest.raises(ProblemError, match=r"log\(3.0 - small\)"):
+        workspace.resume("run", HALF)
+
+
+@pytest.mark.parametrize("setting", ["accumulate=5", "gradient_norm=true"])
+def test_an_overflow_is_no_anomaly_where_it_spoils_a_sum_or_a_norm(
+    workspace: Workspace, setting: str
+) -> None:
+    workspace.write(LARGE)
+    workspace.start("run", HALF, setting, options=RunOptions(detect_anomaly=True))
+    assert scalings(workspace)
+
+
 @pytest.mark.adapter
 def test_losses_are_those_of_f32_up_to_the_rounding_of_factors(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
