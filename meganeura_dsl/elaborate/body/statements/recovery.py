@@ -42,10 +42,11 @@ def run_recovered(
             return results
         frame.state.body.undo(saved, DECLARATIONS)
     recovery.forget(statement, frame.layers)
-    is_one = not isinstance(statement, ast.If | ast.For | ast.Scan)
+    # In an update names of layers stand for their tensors.
+    is_other = isinstance(statement, ast.If | ast.For | ast.Scan | ast.Update | ast.Project)
     for call, is_piped in calls_of(statement):
         try:
-            _check_alone(call, frame, is_piped=is_piped, is_reached=is_one)
+            _check_alone(call, frame, is_piped=is_piped, is_reached=not is_other)
         except ProblemError as error:
             recovery.add(error.problem)
         except (UndecidableError, NeedsInliningError):

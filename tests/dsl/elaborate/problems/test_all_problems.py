@@ -44,6 +44,12 @@ PROGRAMS: dict[str, tuple[str, list[tuple[str, int]]]] = {
         SLIPS,
         [("E0201", 3), ("E0201", 3), ("E0202", 4), ("E0205", 5)],
     ),
+    "a projection above its objective, of a name that stands for its tensors alone": (
+        ("block A(k)(x: [n, k]) -> [n, 1] = x |> fc: linear(1)\n\nmodel net = A(4)\n"
+        "train fit(x: [batch, 4]):\n  loss = mean(x |> net) + 1\n"
+        "  project fc = minimum(maximum(fc, -1), 1)\n  minimize loss\n"),
+        [("E0594", 6)],
+    ),
     "a layer without a label, whose type is known": (
         ("block A()(x: [n, d]) -> [n, d]:\n  y = x |> layer_norm\n"
         "  z = y |> fc: linear(d + 1)\n  return y + z\n"),
