@@ -126,6 +126,10 @@ def product_cure(
     *others, rows, last = right.axes
     is_one = not others or (len(left.axes) == len(right.axes) and batch[:-1] == others)
     if is_one and columns == last != rows:
+        if len(left.axes) == 3 and not others and rows == left.axes[0] and result != 3:
+            column = f"insert_axis({right.written}, 2, 1)"
+            text = f"`{right.written}` has a vector for each of `{rows}`: make it a column"
+            return Help(text, f"({left.written} @ {column})[:, :, 0]")
         transposed = right.moved("rearrange", (*others, last, rows))
         code = None if transposed is None else f"{left.written} @ {transposed}"
         if code is not None and left.axes == right.axes and len(left.axes) == 2:

@@ -210,3 +210,18 @@ def test_what_a_file_is_called_changes_no_message(name: str) -> None:
         said.append(render(report).replace(f"{file}.mgn", "FILE.mgn"))
     assert said[0] == said[1]
     assert "E0308" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("result", "right"),
+    [
+        ("n, t", "(x @ insert_axis(q, 2, 1))[:, :, 0]"),
+        ("n, t, n", "x @ rearrange(q, [n, d] -> [d, n])"),
+    ],
+)
+def test_a_vector_for_each_of_a_batch_is_a_column(result: str, right: str) -> None:
+    text = f"block A()(x: [n, t, d], q: [n, d]) -> [{result}] = CODE\n"
+    report = refused(text.replace("CODE", "x @ q"))
+    assert report.help is not None
+    assert report.help.code == right
+    assert not check(Source("net.mgn", text.replace("CODE", right)), nothing_to_import).reports
