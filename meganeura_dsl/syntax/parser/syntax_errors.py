@@ -24,7 +24,7 @@ from meganeura_dsl.syntax.problems import (
     token_problems,
 )
 from meganeura_dsl.syntax.problems.block_text import block_before, bracketed, value_before
-from meganeura_dsl.syntax.problems.tuples import tuple_cure
+from meganeura_dsl.syntax.problems.tuples import lines_cure, tuple_cure
 
 Rule = Callable[[Failure], Problem | None]
 
@@ -345,8 +345,17 @@ def _assignment(failure: Failure) -> Problem | None:
 
 
 def _tuple(failure: Failure) -> Problem | None:
-    """Numbers in brackets of their own, such as `mean((2, 3))`."""
+    """Values of several names, `a, b = x, y`, or in brackets, such as `mean((2, 3))`."""
     at = _open_bracket(failure)
+    if failure.token.kind == "COMMA" and at is None:
+        line = failure.source.line(failure.span(failure.token).line).partition("#")[0]
+        lines = lines_cure(line.rstrip())
+        return lines and token_problems.UnexpectedToken(
+            failure.span(failure.token),
+            ("an operator", "the end of the line"),
+            lines.text,
+            lines.code or "",
+        )
     if failure.token.kind != "COMMA" or at is None or failure.line[at].kind != "LPAR":
         return None
     before = failure.line[at - 1] if at else failure.line[at]

@@ -15,6 +15,7 @@ _TRANSLATED = (
 )  # fmt: skip
 """Functions whose form is known, whatever they are given."""
 _KEPT = re.compile(r"^keepdims?\s*=")
+_IS_KEPT = re.compile(r"^keepdims?\s*=\s*[Tt]rue")
 _TEXT = "there are no tuples: write"
 
 
@@ -33,14 +34,9 @@ def tuple_cure(text: str, opening: int) -> Help:
             f"a loop runs over a range: count the rounds, and write `values[{loop[1]}]` in them",
             f"values = {listed}\nfor {loop[1]} in 0..len(values):",
         )
-    names = re.split(r"\s*,\s*", before.strip().removesuffix("=").strip())
-    if (
-        before.rstrip().endswith("=")
-        and len(names) == len(items)
-        and all(map(str.isidentifier, names))
-    ):
-        lines = (f"{name} = {item}" for name, item in zip(names, items, strict=True))
-        return Help("there are no tuples: write a line for each", "\n".join(lines))
+    bound = lines_cure(f"{before}{', '.join(items)}") if before.rstrip().endswith("=") else None
+    if bound is not None:
+        return bound
     called = _enclosing(text, start, opening)
     if called is None:
         return Help(f"there are no tuples: a list is `{listed}`")
@@ -52,8 +48,44 @@ def tuple_cure(text: str, opening: int) -> Help:
     if whole is None:
         return Help(f"there are no tuples: a list is `{listed}`")
     is_piped = re.search(r"\|>\s*(?:[\w.\[\]{}]+:\s*)?\w+$", text[start:bracket]) is not None
+    if is_piped and name in _REDUCTIONS and any(map(_IS_KEPT.match, whole[0])):
+        return _kept(name, whole[0], text[start:bracket], text[:start])
     found = _of_call(name, whole[0], items, text[:start], is_piped=is_piped)
     return found or Help(f"there are no tuples: a list is `{listed}`")
+
+
+def _kept(name: str, arguments: Sequence[str], written: str, before: str) -> Help:
+    """A reduction behind a pipe with the axes that it is to keep, which are inserted again.
+
+    `written` is its line up to its bracket.
+    """
+    piped = re.search(r"(?:^|[=(,]|\breturn)\s*(\w+)\s*\|>\s*\w+$", written)
+    text = "there are no tuples, and an axis that is reduced is inserted again"
+    if piped is None:
+        return Help(f"{text}:\ngive what comes before `|>` a name, and write `{name}` of it")
+    call = ForeignCall("", name, (piped[1], *arguments), before=block_before(before))
+    found = call.of_axes()
+    return Help(f"{text},\nin place of `{piped[1]} |> ...`", found.code if found else None)
+
+
+def lines_cure(line: str) -> Help | None:
+    """Returns a line for each name of `a, b = x, y`; None for other lines.
+
+    A name that a later line reads keeps its value under another name, as in `a, b = b, a`.
+    """
+    found = re.fullmatch(r"\s*(\w+(?:\s*,\s*\w+)+)\s*=(?!=)(.+)", line)
+    names = re.split(r"\s*,\s*", found[1]) if found else []
+    values = split_top(found[2]) if found else []
+    if len(names) != len(values) or not all(values) or not all(map(str.isidentifier, names)):
+        return None
+    lines = list[str]()
+    for at, name in enumerate(names):
+        read = re.compile(rf"(?<![\w.])(?<!\|> ){name}\b(?!\s*=(?!=))")
+        if any(map(read.search, values[at + 1 :])):
+            lines.append(f"{name}_before = {name}")
+            values[at + 1 :] = [read.sub(f"{name}_before", each) for each in values[at + 1 :]]
+        lines.append(f"{name} = {values[at]}")
+    return Help("there are no tuples: write a line for each", "\n".join(lines)) if lines else None
 
 
 def _of_call(
@@ -61,9 +93,6 @@ def _of_call(
 ) -> Help | None:
     """The call with what is in a tuple as it is given here; None for a call that is not known."""
     block = block_before(before)
-    if name in _REDUCTIONS and is_piped:
-        rest = [each for each in arguments if not _is_tuple(each) and not _KEPT.match(each)]
-        return Help(_TEXT, f"{name}({', '.join([*rest, *items])})")
     if name in _SHAPED:
         given = [f"[{', '.join(items)}]" if _is_tuple(each) else each for each in arguments]
         return Help(_TEXT, f"{name}({', '.join(given)})")

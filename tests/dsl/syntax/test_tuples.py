@@ -48,6 +48,19 @@ def test_the_call_is_written_without_it(wrong: str, right: str) -> None:
     [
         ("  return (x, x)\n", "  return x, x\n"),
         ("  a, b = (x, x)\n  return a + b\n", "  a = x\n  b = x\n  return a + b\n"),
+        ("  a, b = x, relu(x)\n  return a + b\n", "  a = x\n  b = relu(x)\n  return a + b\n"),
+        (
+            "  a = x\n  b = relu(x)\n  a, b = b, a\n  return a - b\n",
+            "  a = x\n  b = relu(x)\n  a_before = a\n  a = b\n  b = a_before\n  return a - b\n",
+        ),
+        (
+            "  a = x\n  a, b = (relu(a), a)\n  return a - b\n",
+            "  a = x\n  a_before = a\n  a = relu(a)\n  b = a_before\n  return a - b\n",
+        ),
+        (
+            "  a, b = x |> a: conv2d(c, 1), x |> b: conv2d(c, 1)\n  return a + b\n",
+            "  a = x |> a: conv2d(c, 1)\n  b = x |> b: conv2d(c, 1)\n  return a + b\n",
+        ),
         (
             "  for i in (1, 2):\n    x = x + i\n  return x\n",
             "  values = [1, 2]\n  for i in 0..len(values):\n    x = x + values[i]\n  return x\n",
@@ -59,6 +72,20 @@ def test_the_statement_is_written_without_it(wrong: str, right: str) -> None:
     assert code is not None
     assert all(line in right.split("\n") for line in (f"  {each}" for each in code.split("\n")))
     assert check(Source("net.mgn", f"{HEADER}:\n{right}"), lambda *_: None).fine
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("m = x |> mean((2, 3), keepdims=True)", KEPT),
+        ("m = x |> relu |> mean((2, 3), keepdims=True)", None),
+        ("m = x |> mean((2, 3), keepdims=False)", "mean(2, 3)"),
+    ],
+)
+def test_axes_that_are_kept_are_inserted_again(line: str, code: str | None) -> None:
+    cure = cure_of(f"{HEADER}:\n  {line}\n  return x - m\n")
+    assert cure.code == code
+    assert ("inserted again" in cure.text) == ("True" in line)
 
 
 def test_numbers_that_differ_are_a_list() -> None:
