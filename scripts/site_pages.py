@@ -100,7 +100,7 @@ PLAYGROUND = """\
 # Playground
 
 The checker runs in your browser: write a program and see what is proved.
-<a href="playground/index.html">Open it in a window of its own</a>, which has more room.
+<a href="playground/index.html">Open it in a whole window</a>, which has more room.
 Another page <a href="train.html">trains a small network on handwritten digits</a> by WebGPU.
 
 <iframe src="playground/index.html" title="Playground" loading="lazy"

@@ -25,12 +25,12 @@ async function start(): Promise<void> {
   } catch (error) {
     client = undefined;
     output.error(String(error));
-    await told(command);
+    await reportFailure(command);
   }
 }
 
 /** Says that the server could not be started, with what can be done. */
-async function told(command: string): Promise<void> {
+async function reportFailure(command: string): Promise<void> {
   const text = `\`${command}\` could not be started. Install it by \`pip install 'meganeura[editor]'\`,`
     + " or name it in the setting `meganeura.server.command`.";
   const chosen = await vscode.window.showErrorMessage(text, "Open the setting", "Show the output");

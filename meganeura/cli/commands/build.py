@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """The stage to print, before a backend has stages of its own."""
+    """A stage that every program has; backends have others."""
 
     AST = "ast"
     GRAPH = "graph"

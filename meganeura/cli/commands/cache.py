@@ -36,7 +36,7 @@ def cache(
 
 
 def _files_of_libraries(base: Path) -> dict[Path, Sequence[Path]]:
-    """Returns the files that libraries of backends keep in folders of their own."""
+    """Returns the cached files that libraries of backends keep in other folders."""
     from meganeura_runtime.backends.registry import BUILT_IN
 
     names = [each.capabilities.cache for each in BUILT_IN if each.capabilities.cache]

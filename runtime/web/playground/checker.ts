@@ -58,7 +58,7 @@ export class Checker {
   #waiting = new Map<number, Waiting>();
   #last = 0;
 
-  /** `heard` is told what is being loaded, `broken` that nothing will be checked. */
+  /** Calls `heard` with what is being loaded, and `broken` if nothing will be checked. */
   constructor(heard: (state: string) => void, broken: (why: string) => void) {
     this.#worker.onmessage = ({ data }: MessageEvent<Reply>) => {
       if ("state" in data) return heard(data.state);

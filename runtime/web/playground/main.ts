@@ -72,7 +72,7 @@ function show(found: Check, took: number): void {
   const solved = document.querySelector<HTMLElement>(".solved");
   if (solved) solved.hidden = !found.fine;
   const more = found.unshown && el("p", { className: "more" }, `${found.unshown} more, not shown`);
-  fill(at("problems"), ...found.problems.map(told), more || null);
+  fill(at("problems"), ...found.problems.map(article), more || null);
   fill(at("models"), ...found.models.map(layers));
 }
 
@@ -92,7 +92,7 @@ function fail(error: unknown): void {
   fill(at("problems"), el("article", { className: "problem" }, el("pre", {}, words)));
 }
 
-function told(problem: Problem): HTMLElement {
+function article(problem: Problem): HTMLElement {
   const about = el("button", { type: "button" }, `About ${problem.code}`);
   const page = el("div", { className: "page", hidden: true });
   about.onclick = async () => {

@@ -8,7 +8,7 @@ const here = (name: string) => new URL(name, import.meta.url).href;
 const say = (reply: Reply) => self.postMessage(reply);
 
 /**
- * Servers seldom compress WebAssembly, which is 9.6 MB: it lies packed beside the page, under a
+ * Few servers compress WebAssembly, which is 9.6 MB: it lies packed beside the page, under a
  * name that no server takes for an encoding.
  */
 const plain = self.fetch.bind(self);

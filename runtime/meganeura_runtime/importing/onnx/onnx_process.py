@@ -1,4 +1,4 @@
-"""ONNX Runtime in a process of its own, which a file may crash."""
+"""ONNX Runtime in a separate process, which a file may crash."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The files of a revision: their sizes and checksums, as the hub tells them."""
+"""The files of a revision: their sizes and checksums, as the hub lists them."""
 
 from collections.abc import Mapping
 from hashlib import sha1, sha256

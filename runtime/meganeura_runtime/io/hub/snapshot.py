@@ -88,8 +88,8 @@ class Cache:
         for name in (WEIGHTS, CONFIG, PREPROCESSOR, *BESIDE):
             if name in found.files:
                 files[name] = self._file(source, name, found.files[name])
-        told = found.files[WEIGHTS].sha256 or ""
-        return Snapshot(replace(source, sha256=source.sha256 or told), files)
+        listed = found.files[WEIGHTS].sha256 or ""
+        return Snapshot(replace(source, sha256=source.sha256 or listed), files)
 
     def _listing(self, source: Pretrained) -> Listing:
         known = self._known(source.revision)

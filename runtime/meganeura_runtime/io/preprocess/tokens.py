@@ -112,7 +112,7 @@ class _ByteStream(TextStream):
 
 
 class LibraryTokenizer:
-    """A tokenizer.json in the library `tokenizers`, which runs in a process of its own."""
+    """A tokenizer.json in the library `tokenizers`, which runs in a separate process."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         """Raises `ProblemError` for a file that is none."""
