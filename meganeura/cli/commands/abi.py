@@ -7,6 +7,7 @@ from typing import Annotated, TypedDict
 
 import typer
 
+from meganeura.cli.options.model_options import ModelName
 from meganeura.cli.options.target_program import load
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.plain_table import count, table
@@ -24,7 +25,7 @@ class Entry(TypedDict):
 
 
 def abi(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     *,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -10,6 +10,7 @@ from meganeura.cli.options.model_options import (
     Changes,
     ConfiguredModel,
     DisabledRules,
+    ModelName,
     allowed,
     configured,
     rewriting,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def deploy(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     *,
     weights: Annotated[
         list[Path],

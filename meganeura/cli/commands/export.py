@@ -9,6 +9,8 @@ import typer
 from meganeura.cli.options.model_options import (
     AllowUnexpected,
     Changes,
+    ModelName,
+    RandomWeights,
     WeightFiles,
     allowed,
     configured,
@@ -27,7 +29,7 @@ class Target(StrEnum):
 
 
 def export(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where: model.onnx, or model.py.")
@@ -36,9 +38,7 @@ def export(
         Target, typer.Option("--to", help="An ONNX file, or readable source of PyTorch.")
     ] = Target.ONNX,
     weights: WeightFiles = None,
-    random_weights: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
-    ] = None,
+    random_weights: RandomWeights = None,
     allow_unexpected: AllowUnexpected = None,
     opset: Annotated[
         int,

@@ -15,8 +15,10 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     Changes,
     DisabledRules,
+    ModelName,
     NoOptimizer,
     Prefix,
+    RandomWeights,
     Renames,
     WeightFiles,
     allowed,
@@ -47,7 +49,7 @@ WHOLE = "_full"
 
 
 def generate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     sound: Annotated[
         Path | None, typer.Argument(metavar="SOUND", help="A sound to write down.")
     ] = None,
@@ -56,9 +58,7 @@ def generate(
         str | None, typer.Option(metavar="TEXT", help="What the text begins with, or answers.")
     ] = None,
     weights: WeightFiles = None,
-    random_weights: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
-    ] = None,
+    random_weights: RandomWeights = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
     rename: Renames = None,

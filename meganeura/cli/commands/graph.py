@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from meganeura.cli.options.model_options import Changes, configured
+from meganeura.cli.options.model_options import Changes, ModelName, configured
 from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import say
 
@@ -19,7 +19,7 @@ class Colour(StrEnum):
 
 
 def graph(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     *,
     output: Annotated[
         Path | None,

@@ -12,6 +12,7 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     Changes,
     DisabledRules,
+    ModelName,
     NoOptimizer,
     Prefix,
     Renames,
@@ -30,7 +31,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     inputs: Annotated[
         list[Path], typer.Argument(metavar="FILE|FOLDER...", help="Images or sounds.")
     ],

@@ -19,6 +19,7 @@ from meganeura.cli.options.model_options import (
     DisabledRules,
     NoOptimizer,
     Prefix,
+    RandomWeights,
     Renames,
     WeightFiles,
     allowed,
@@ -57,9 +58,7 @@ def run(
         int, typer.Option(min=0, max=2**32 - 1, help="The start of all that a model draws.")
     ] = 0,
     weights: WeightFiles = None,
-    random_weights: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
-    ] = None,
+    random_weights: RandomWeights = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
     rename: Renames = None,

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from meganeura.cli.options.model_options import Changes, configured
+from meganeura.cli.options.model_options import Changes, ModelName, configured
 from meganeura.cli.ui.console import say
 
 
 def summary(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     *,
     depth: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Levels of layers within layers.")

@@ -15,6 +15,7 @@ from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
     Changes,
+    ModelName,
     Prefix,
     Renames,
     allowed,
@@ -142,7 +143,7 @@ def list_() -> None:
 
 @weights.command()
 def check(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: ModelName,
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE...", help="A file, an index or a folder; or all shards."),

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed, Comparison
 
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")]
+RandomWeights = Annotated[
+    int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
+]
 WeightFiles = Annotated[
     list[Path] | None,
     typer.Option("--weights", metavar="FILE", help="A .safetensors file, an index, or a folder."),
