@@ -35,6 +35,19 @@ def test_what_a_library_keeps_is_counted_and_removed_too(
     assert "xla" not in meganeura("cache").out.replace(str(tmp_path), "")
 
 
+def test_weights_from_a_hub_are_counted_and_kept(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
+    weights = tmp_path / "hub" / "me--net" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(bytes(2_000_000))
+    line = f"\n{tmp_path / 'hub'}: 1 file, 2.0 MB, downloaded by `meganeura weights get`"
+    assert line in meganeura("cache").out
+    assert meganeura("cache", "--clear").out == "removed 0 files, 0.0 MB\n"
+    assert weights.is_file()
+
+
 def test_it_tells_that_nothing_is_kept(meganeura: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEGANEURA_CACHE", "off")
     assert meganeura("cache").out == "nothing is kept: MEGANEURA_CACHE is off\n"

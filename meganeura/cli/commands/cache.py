@@ -16,6 +16,7 @@ def cache(
     """Say where compiled programs are kept, and how many; they are made anew where missing."""
     from meganeura_dsl.support.disk_cache import user_cache
     from meganeura_dsl.support.paths import VARIABLE
+    from meganeura_runtime.io.hub.snapshot import FOLDER
 
     cache = user_cache()
     if cache is None:
@@ -32,6 +33,10 @@ def cache(
     say(f"{cache.folder}: {files}, {cache.bytes() / 1e6:.1f} MB of at most {most:.0f} MB")
     for folder, found in others.items():
         say(f"{folder}: {count(len(found), 'file')}, {_megabytes(found):.1f} MB")
+    downloaded = cache.folder.parent / FOLDER
+    if found := _files(downloaded):
+        size = f"{count(len(found), 'file')}, {_megabytes(found):.1f} MB"
+        say(f"{downloaded}: {size}, downloaded by `meganeura weights get`; --clear leaves them")
     say(f"set {VARIABLE} to keep them in another folder, or to `off`")
 
 
@@ -40,10 +45,12 @@ def _files_of_libraries(base: Path) -> dict[Path, Sequence[Path]]:
     from meganeura_runtime.backends.registry import BUILT_IN
 
     names = [each.capabilities.cache for each in BUILT_IN if each.capabilities.cache]
-    found = {
-        base / name: [path for path in (base / name).rglob("*") if path.is_file()] for name in names
-    }
+    found = {base / name: _files(base / name) for name in names}
     return {folder: files for folder, files in found.items() if files}
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def _megabytes(files: Sequence[Path]) -> float:
