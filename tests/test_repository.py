@@ -113,11 +113,29 @@ def test_every_known_mistake_can_be_planted() -> None:
 
 
 def test_every_known_mistake_is_in_the_table() -> None:
-    """`docs/testing.md` has one row for each of `scripts/plants.py`."""
+    """`docs/testing.md` has one row for each of `scripts/plants.py`, with a test of it."""
     plants = run_path(str(ROOT / "scripts" / "plants.py"))["PLANTS"]
     page = (ROOT / "docs" / "testing.md").read_text()
-    table = re.findall(r"^\| (.+) \| `(.+)` \| `tests/.+` \|$", page, re.MULTILINE)
-    assert sorted(table) == sorted((each.name, each.file) for each in plants)
+    table = re.findall(r"^\| (.+) \| `(.+)` \| `(tests/.+)` \|$", page, re.MULTILINE)
+    assert sorted(row[:2] for row in table) == sorted((each.name, each.file) for each in plants)
+    files = {each.name: {test.partition("::")[0] for test in each.tests} for each in plants}
+    named = {name: set(re.findall(r"tests/[\w/]+\.py", tests)) for name, _, tests in table}
+    assert [name for name, found in named.items() if not found & files[name]] == []
+
+
+def test_every_known_mistake_names_tests_that_exist() -> None:
+    plants = run_path(str(ROOT / "scripts" / "plants.py"))["PLANTS"]
+    named = {test.partition("[")[0] for plant in plants for test in plant.tests}
+    texts = {
+        file: (ROOT / file).read_text() for file in {test.partition("::")[0] for test in named}
+    }
+    missing = [
+        test
+        for test in sorted(named)
+        for file, _, function in [test.partition("::")]
+        if function and f"\ndef {function}(" not in texts[file]
+    ]
+    assert missing == []
 
 
 def test_every_test_is_in_a_file_that_is_collected() -> None:
