@@ -6,6 +6,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
 from meganeura_dsl.syntax.problems import line_problems, token_problems
+from meganeura_dsl.syntax.problems.block_text import bracketed
 from meganeura_dsl.syntax.problems.loop_words import rounds_of
 
 _HEADER = re.compile(
@@ -37,6 +38,17 @@ def loop_without_range(failure: Failure) -> Problem | None:
     if rounds is None and not is_end:
         return None
     return line_problems.LoopWithoutRange(Span(failure.source, *found.span("over")), rounds)
+
+
+def shown_alone(failure: Failure) -> Problem | None:
+    """A call of `show` on a line by itself, as of `print`."""
+    head, token = failure.head, failure.token
+    if head.text != "show" or failure.previous is not head or token.kind != "LPAR":
+        return None
+    called = bracketed(failure.source.text, token.start)
+    first = called[0][0] if called is not None and called[0] else ""
+    name = first if re.fullmatch(r"[A-Za-z_]\w*", first) else "y"
+    return line_problems.ValueWithoutUse(failure.span(head), name)
 
 
 def called_behind_over(failure: Failure) -> Problem | None:

@@ -451,6 +451,7 @@ _RULES: tuple[Rule, ...] = (
     _reserved,
     _foreign,
     statement_errors.called_behind_over,
+    statement_errors.shown_alone,
     _method,
     _method_behind_pipe,
     _element_type,

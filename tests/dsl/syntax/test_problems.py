@@ -100,6 +100,8 @@ IN_A_BODY = [
     ("E0132", "  «x» |> conv1: conv2d(64)\n  return x", "y = x |> conv1: conv2d(64)"),
     ("E0132", "  «x»", "return x"),
     ("E0132", "  «relu»(x)", "return relu(x)"),
+    ("E0132", '  «show»(x, "x")\n  return x', 'x = show(x, "x")'),
+    ("E0132", '  «show»(2 * x, "x")\n  return x', 'y = show(2 * x, "x")'),
     ("E0132", "  «relu»(x)\n  return x", "x = relu(x)"),
     ("E0133", "  «conv1»: conv2d(64)", "x = x |> conv1: conv2d(64)"),
     ("E0134", "  y = [x« »y]", "y = [x, y]"),
