@@ -19,7 +19,7 @@ from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.arguments import Arguments
-from meganeura_dsl.elaborate.scope.binding import Binding
+from meganeura_dsl.elaborate.scope.binding import Binding, NamedValue
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.named_values import chosen_values
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -184,7 +184,8 @@ def elaborate_values(
     overrides = Arguments((), dict(config))
     application = model_application(module, model, overrides, "", model.call.span, root)
     results = _named_results(run_model(application, root, sizes or {}, inputs))
-    values = chosen_values(state.body.named, asked.patterns, shown=asked.shown)
+    named = [*state.body.named, *(NamedValue(*each) for each in results.items())]
+    values = chosen_values(named, asked.patterns, shown=asked.shown)
     others = {name: each for name, each in values.items() if name not in results}
     return finish(state, {**results, **others})
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.scope.scope import Frame
     from meganeura_dsl.elaborate.values import ElabValue, Results, Tensor
 
+NUMBER = "#"
+"""Stands between a name that is bound several times and the number of one of its values."""
+
 
 def note_value(frame: Frame, name: str, value: ElabValue, *, is_shown: bool = False) -> None:
     """Remember what a name of this frame is, if this elaboration is asked for values.
@@ -50,8 +53,7 @@ def chosen_values(
     With `shown` also those that the program shows. Raises E0669 for a pattern that names none.
     """
     outside, inside = _numbered(named)
-    wanted = {each.value.id for each in named if each.is_shown} if shown else set[int]()
-    names = {name for name, each in outside.items() if each.is_shown and each.value.id in wanted}
+    names = {name for name, each in outside.items() if shown and each.is_shown}
     for pattern in dict.fromkeys(patterns):
         found = [name for name in outside if fnmatchcase(name, pattern)]
         if not found:
@@ -71,12 +73,14 @@ def _numbered(
         values = found[each.value.id in by_round].setdefault(each.name, [])
         if not values or values[-1].value is not each.value:
             values.append(each)
+        elif each.is_shown:
+            values[-1] = each
     order: dict[int, int] = {}
     for place, each in enumerate(named):
         order.setdefault(id(each), place)
     outside, inside = (
         {
-            (name if number == len(values) else f"{name}#{number}"): each
+            (name if number == len(values) else f"{name}{NUMBER}{number}"): each
             for name, values in sorted_values.items()
             for number, each in enumerate(values, start=1)
         }

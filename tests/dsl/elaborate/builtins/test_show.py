@@ -92,6 +92,34 @@ def test_what_is_shown_comes_unasked_where_it_is_wanted() -> None:
     assert list(values(shown=True)) == ["output", "steps.0.doubled", "steps.1.doubled"]
 
 
+SHOWN = {
+    "by its own name": ('h = x + 1\n  return h |> show("h")', ["h"]),
+    "by the label of its layer": ('return x |> fc: linear(2) |> show("fc")', ["fc"]),
+    "by the name of an input": ('return 2 * (x |> show("x"))', ["x"]),
+    "before it is bound anew": ('h = x |> show("h")\n  h = h + 1\n  return h', ["h#1"]),
+    "twice by one name": (
+        'h = 2 * (x |> show("a"))\n  return h |> show("a")', ["a#1", "a"]
+    ),
+    "by the name of the result": ('h = x |> show("output")\n  return 2 * h', ["output#1"]),
+    "as the result": ('return (2 * x) |> show("output")', []),
+}  # fmt: skip
+
+
+@each_of("name", SHOWN)
+def test_what_a_program_shows_has_its_name(name: str) -> None:
+    body, wanted = SHOWN[name]
+    result = checked(f"block A()(x: [n, 2]) -> [n, 2]:\n  {body}\n\nmodel net = A()\n")
+    assert result.fine, [each.headline for each in result.reports]
+    made = pipeline.elaborate_model(
+        result.program, "net", sizes={"n": 2}, asked=pipeline.Asked(shown=True)
+    )
+    assert list(made.graph.outputs) == ["output", *wanted]
+
+
+def test_the_result_of_a_model_may_be_asked_for() -> None:
+    assert list(values("output")) == ["output"]
+
+
 UNKNOWN = {
     "none at all": ("step.0", ["`steps.0.y`"]),
     "another spelling": ("_evry", ["did you mean `_every`?"]),
@@ -116,6 +144,7 @@ REFUSED = {
     "a number for a name": ("return x |> show(3)", "E0203"),
     "an empty name": ('return x |> show("  ")', "E0203"),
     "a name over lines": ('return x |> show("' + 65 * "a" + '")', "E0203"),
+    "the sign of a number": ('return x |> show("a#1")', "E0203"),
     "no tensor": ('return x * show(3, "three")', "E0203"),
     "two names": ('return show(x, "a", "b")', "E0202"),
     "a value of a round": (
@@ -131,6 +160,12 @@ def test_what_show_refuses(name: str) -> None:
     body = body.replace("h + x[t] |>", "(h + x[t]) |>")
     result = checked(f"block A()(x: [n, d]) -> [n, d]:\n  {body}\n")
     assert [each.code for each in result.problems][:1] == [code]
+
+
+def test_a_value_of_a_round_is_collected_by_its_name_and_index() -> None:
+    body = 'z = x[0]\n  scan i in 1..n:\n    z = z + x[i]\n    z = z |> show("sum")\n  return x + z'
+    (problem,) = checked(f"block A()(x: [n, d]) -> [n, d]:\n  {body}\n").problems
+    assert "all_z[i] = z" in str(problem.report())
 
 
 def test_a_training_has_statistics_of_what_is_shown() -> None:
