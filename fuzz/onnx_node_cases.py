@@ -8,7 +8,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_runtime.importing.onnx.translation import ELEMENT
+from meganeura_runtime.importing.onnx.graph_inputs import ELEMENT
 
 LARGEST = 4096
 """Bytes of a model to start mutants from."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.importing.onnx.graph_inputs import open_names
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.onnx_file import OnnxFile
 from meganeura_runtime.importing.onnx.stated import Stated
-from meganeura_runtime.importing.onnx.translation import WORK, Translation, open_names, translate
+from meganeura_runtime.importing.onnx.translation import WORK, Translation, translate
 
 NUMBERS = (64, 224, 16)
 """The sizes that are tried, one for all of them."""

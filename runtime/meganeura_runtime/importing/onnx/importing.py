@@ -62,10 +62,10 @@ def import_onnx(
         load(module, "onnx", "read ONNX files")
     from meganeura_runtime.importing.onnx.comparison import compared
     from meganeura_runtime.importing.onnx.given_sizes import translated
+    from meganeura_runtime.importing.onnx.graph_inputs import open_names
     from meganeura_runtime.importing.onnx.onnx_file import read_onnx
     from meganeura_runtime.importing.onnx.proved import prove
     from meganeura_runtime.importing.onnx.trained import name_sizes
-    from meganeura_runtime.importing.onnx.translation import open_names
     from meganeura_runtime.io.weights import write_weights
 
     file = read_onnx(path)

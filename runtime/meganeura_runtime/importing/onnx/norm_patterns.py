@@ -4,7 +4,7 @@ rms_norm:    w * (x / sqrt(mean(x^2) + eps))
 layer_norm:  w * ((x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps)) + b
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx import NodeProto
@@ -32,8 +32,6 @@ class NormPatterns:
     makers: Mapping[str, NodeProto]
     """The node that gives each value."""
     values: Mapping[str, Value | None]
-    axes: Callable[[NodeProto], Sequence[int] | None]
-    """The axes of a reduction, as far as they are known."""
 
     def normalized(self, name: str) -> Normalized | None:
         """The tensor that a value is the normalized form of."""
@@ -79,10 +77,18 @@ class NormPatterns:
             return None
         kept = next((each.i for each in found.attribute if each.name == "keepdims"), 1)
         x = self.values.get(found.input[0])
-        axes = self.axes(found)
+        axes = self._axes(found)
         if not kept or not isinstance(x, Tensor) or axes is None or len(axes) != 1:
             return None
         return found.input[0] if axes[0] in (-1, x.rank - 1) else None
+
+    def _axes(self, reduction: NodeProto) -> Sequence[int] | None:
+        """The axes of a reduction, as far as they are known."""
+        found = next((list(each.ints) for each in reduction.attribute if each.name == "axes"), None)
+        value = self.values.get(reduction.input[1]) if len(reduction.input) > 1 else None
+        if found is None and isinstance(value, Known) and not value.is_symbolic:
+            return [int(each) for each in value.array.reshape(-1)]
+        return found
 
     def _squared(self, name: str) -> int | None:
         """The value that another is the square of, by its id."""

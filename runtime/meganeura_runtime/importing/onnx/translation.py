@@ -15,23 +15,26 @@ from onnx import (
     FunctionProto,
     GraphProto,
     NodeProto,
-    TensorShapeProto,
-    TypeProto,
-    ValueInfoProto,
     defs,
-    helper,
 )
 from onnx import TensorProto as Proto
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.reserved_names import COUNTER
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
-from meganeura_dsl.symbolic.size import Size, dim
+from meganeura_runtime.importing.onnx.attributes import (
+    attribute_value,
+    resolved_attribute,
+    resolved_attributes,
+)
+from meganeura_runtime.importing.onnx.branches import selected
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.draws import Draws, is_draw, require_unread
 from meganeura_runtime.importing.onnx.folding import folded
+from meganeura_runtime.importing.onnx.function_bodies import function_body
+from meganeura_runtime.importing.onnx.graph_inputs import given_input, input_type, size_names
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.loops import (
     is_true,
@@ -46,10 +49,8 @@ from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.norm_patterns import NormPatterns
 from meganeura_runtime.importing.onnx.onnx_file import (
     DEEPEST,
-    MOST_AXES,
     MOST_NODES,
     OnnxFile,
-    type_name,
 )
 from meganeura_runtime.importing.onnx.ops.norms import layer_of_norm
 from meganeura_runtime.importing.onnx.ops.table import TABLE
@@ -58,15 +59,6 @@ from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
 from meganeura_runtime.importing.onnx.stated import Stated
 from meganeura_runtime.importing.onnx.trained import constant_names
 
-ELEMENT: Mapping[int, DType] = {
-    Proto.FLOAT: DType.F32,
-    Proto.FLOAT16: DType.F16,
-    Proto.INT32: DType.I32,
-    Proto.INT64: DType.I32,
-    Proto.UINT32: DType.U32,
-    Proto.BOOL: DType.BOOL,
-}
-"""The element types that are read; 64-bit whole numbers become i32, as in the language."""
 OLDEST_OPSET = 7
 BRANCHES = ("then_branch", "else_branch")
 """The graphs of an `If`."""
@@ -152,19 +144,19 @@ class _Translator:
         self._initializers(graph, scope)
         self.modules = Modules(folded_from(graph), dict(scope.values), self.constants)
         inputs = [each for each in graph.input if each.name not in scope.values]
-        size_names = self._size_names(inputs)
-        self.build.size_names = frozenset(size_names.values())
+        open_sizes = size_names(inputs, self.sizes, self.names)
+        self.build.size_names = frozenset(open_sizes.values())
         draws = any(is_draw(each.domain, each.op_type) for each in graph.node)
         taken: list[tuple[str, str, Tensor]] = []
         for each in inputs:
             if each.name in scope.values:
                 raise self.file.fault(f"two inputs are called `{each.name}`")
-            given = self._given(each)
+            given = given_input(each, self.sizes)
             if given is not None:
                 self.given[each.name] = given
                 scope.values[each.name] = given
                 continue
-            of = self._input_type(each, size_names)
+            of = input_type(each, self.sizes, open_sizes)
             value = self.build.fresh(of.dtype, of.shape)
             scope.values[each.name] = value
             if each.name == COUNTER and draws:
@@ -216,50 +208,6 @@ class _Translator:
     def _known(self, tensor: Proto, name: str) -> Known:
         array = self.file.array(tensor)
         return Known(array, element_of(array.dtype), name)
-
-    def _size_names(self, inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
-        """The names of sizes: those of `dim_param`, and one for each size that has none."""
-        found: dict[str, str] = {}
-        for each in inputs:
-            for axis, size in enumerate(each.type.tensor_type.shape.dim):
-                if is_open(size):
-                    key = size_key(each, axis, size)
-                    if key not in found and key not in self.sizes:
-                        default = "n" if axis == 0 else f"s{axis}"
-                        found[key] = self.names.give(size.dim_param.strip("?"), default)
-        return found
-
-    def _given(self, info: ValueInfoProto) -> Known | None:
-        """An input of one whole number, if that is given."""
-        tensor = info.type.tensor_type
-        if info.name not in self.sizes or not is_switch(info):
-            return None
-        array = np.full([1] * len(tensor.shape.dim), self.sizes[info.name], np.int64)
-        return Known(array, ELEMENT[tensor.elem_type])
-
-    def _input_type(self, info: ValueInfoProto, names: Mapping[str, str]) -> TensorType:
-        kind = info.type.WhichOneof("value")
-        if kind != "tensor_type":
-            found = str(kind or "nothing").removesuffix("_type").replace("_", " ")
-            raise ProblemError(NoForm("input", info.name, f"it is a {found} and not a tensor"))
-        tensor = info.type.tensor_type
-        if tensor.elem_type not in ELEMENT:
-            reason = f"its elements are {type_name(tensor.elem_type)}"
-            raise ProblemError(NoForm("input", info.name, reason))
-        if not tensor.HasField("shape"):
-            raise ProblemError(NoForm("input", info.name, "the number of its axes is not said"))
-        if len(tensor.shape.dim) > MOST_AXES:
-            raise ProblemError(NoForm("input", info.name, f"it has more than {MOST_AXES} axes"))
-        shape: list[Size] = []
-        for axis, size in enumerate(tensor.shape.dim):
-            key = size_key(info, axis, size)
-            if not is_open(size):
-                shape.append(size.dim_value)
-            else:
-                shape.append(self.sizes[key] if key in self.sizes else dim(names[key]))
-        if any(isinstance(size, int) and size < 1 for size in shape):
-            raise ProblemError(NoForm("input", info.name, "it has no elements"))
-        return TensorType(ELEMENT[tensor.elem_type], tuple(shape))
 
     # --- nodes -----------------------------------------------------------------------------------
 
@@ -350,7 +298,7 @@ class _Translator:
             if built is not None:
                 return built
         self.build.drop_from(before)
-        body = self._definition(proto, inputs, scope)
+        body = function_body(proto, inputs, scope.opset, scope.attributes)
         if body is None:
             raise UnsayableError(
                 "it is not among the ops that are read"
@@ -365,7 +313,7 @@ class _Translator:
         if len(weights) != 1 or not node.is_own(weights[0]) or weights[0].rank != 1:
             return None
         other = proto.input[0] if node.inputs[1] is weights[0] else proto.input[1]
-        patterns = NormPatterns(self.makers, scope.values, lambda each: _axes(each, scope))
+        patterns = NormPatterns(self.makers, scope.values)
         found = patterns.normalized(other)
         if found is None or found.x.shape[-1] != weights[0].shape[0]:
             return None
@@ -421,28 +369,8 @@ class _Translator:
         return self._input(name, scope)
 
     def _attribute(self, attribute: AttributeProto, scope: _Scope) -> Any:  # noqa: ANN401 - of any type
-        if attribute.ref_attr_name:
-            found = scope.attributes.get(attribute.ref_attr_name)
-            if found is None:
-                return None
-            attribute = found
-        match attribute.type:
-            case AttributeProto.INT:
-                return attribute.i
-            case AttributeProto.FLOAT:
-                return attribute.f
-            case AttributeProto.STRING:
-                return attribute.s.decode("utf-8", "replace")
-            case AttributeProto.INTS:
-                return list(attribute.ints)
-            case AttributeProto.FLOATS:
-                return list(attribute.floats)
-            case AttributeProto.TENSOR:
-                return self._known(attribute.t, "")
-            case AttributeProto.STRINGS:
-                return [each.decode("utf-8", "replace") for each in attribute.strings]
-            case _:
-                raise UnsayableError(f"its attribute `{attribute.name[:80]}` is not read")
+        found = resolved_attribute(attribute, scope.attributes)
+        return None if found is None else attribute_value(found, lambda each: self._known(each, ""))
 
     def _branch(
         self,
@@ -463,43 +391,13 @@ class _Translator:
                 "If", label, inputs, list(proto.output), {}, scope.opset, self.build, self.paths,
                 self.sites, self.constants,
             )  # fmt: skip
-            return self._both(node, condition, [graphs[each] for each in BRANCHES], scope, depth)
+            condition = self.build.reshape(condition, ())
+            both = [self._inside(graphs[each], scope, depth, label, {}) for each in BRANCHES]
+            return selected(node, condition, *both)
         if condition is None or condition.array.size != 1 or condition.is_symbolic:
             raise UnsayableError("which branch is taken depends on data")
         wanted = BRANCHES[0] if condition.array.reshape(-1)[0] else BRANCHES[1]
         return self._inside(graphs[wanted], scope, depth, label, {})
-
-    def _both(
-        self,
-        node: Node,
-        condition: Tensor,
-        graphs: Sequence[GraphProto],
-        scope: _Scope,
-        depth: int,
-    ) -> Sequence[Value | None]:
-        """Returns the results of an `If` that data decides.
-
-        `where` selects between both branches.
-        """
-        build = self.build
-        condition = build.reshape(condition, ())
-        pairs = zip(
-            *(self._inside(each, scope, depth, node.name, {}) for each in graphs), strict=True
-        )
-        found: list[Value | None] = []
-        for pair in pairs:
-            then, otherwise = (
-                each if isinstance(each, Tensor) else node.written(each)
-                for each in pair
-                if each is not None
-            )
-            if then.dtype is not otherwise.dtype or not build.same_shape(
-                then.shape, otherwise.shape
-            ):
-                types = f"{then.type} and {otherwise.type}"
-                raise UnsayableError(f"data decides whether it gives {types}")
-            found.append(build.where(condition, then, otherwise))
-        return found
 
     def _loop(
         self,
@@ -572,10 +470,7 @@ class _Translator:
         values: dict[str, Value | None] = dict.fromkeys(function.input)
         values.update(zip(function.input, inputs, strict=False))
         given = {each.name: each for each in function.attribute_proto}
-        for each in proto.attribute:
-            outer = scope.attributes.get(each.ref_attr_name) if each.ref_attr_name else each
-            if outer is not None:
-                given[each.name] = outer
+        given |= resolved_attributes(proto, scope.attributes)
         opsets = {each.domain: each.version for each in function.opset_import}
         opset = opsets.get("", scope.opset)
         inner = _Scope(values, opset, given, f"{label}/", is_round=scope.is_round)
@@ -586,65 +481,6 @@ class _Translator:
             for name, used in zip(function.output, wanted, strict=False)
         ]
 
-    def _definition(
-        self, proto: NodeProto, inputs: Sequence[Value | None], scope: _Scope
-    ) -> FunctionProto | None:
-        """The function that ONNX defines an op by, for operands of these types."""
-        try:
-            schema = defs.get_schema(proto.op_type, scope.opset, "")
-        except defs.SchemaError:
-            raise UnsayableError("ONNX has no such op in this opset") from None
-        plain_node = NodeProto()
-        plain_node.CopyFrom(proto)
-        del plain_node.attribute[:]
-        for each in proto.attribute:
-            outer = scope.attributes.get(each.ref_attr_name) if each.ref_attr_name else each
-            if outer is not None:
-                copied = plain_node.attribute.add()
-                copied.CopyFrom(outer)
-                copied.name = each.name
-        function = _defined(schema, plain_node, scope.opset, inputs)
-        if function is None:
-            return None
-        built = FunctionProto()
-        built.CopyFrom(function)
-        known = {each.name for each in plain_node.attribute}
-        for name, attribute in schema.attributes.items():
-            if name not in known and attribute.default_value.name:
-                built.attribute_proto.append(attribute.default_value)
-        return built
-
-
-def _defined(
-    schema: Any,  # noqa: ANN401 - its stub lacks all of this
-    node: NodeProto,
-    opset: int,
-    inputs: Sequence[Value | None],
-) -> FunctionProto | None:
-    """The function of an op, which may depend on its operands; None if it has none."""
-    if schema.has_function:
-        return schema.function_body
-    versions: list[int] = schema.context_dependent_function_opset_versions
-    version = max((each for each in versions if each <= opset), default=None)
-    if version is None:
-        return None
-    function = FunctionProto()
-    function.ParseFromString(
-        schema.get_context_dependent_function_with_opset_version(
-            version, node.SerializeToString(), [_type_proto(each) for each in inputs]
-        )
-    )
-    return function
-
-
-def _axes(proto: NodeProto, scope: _Scope) -> Sequence[int] | None:
-    """The axes of a reduction, as far as they are known."""
-    found = next((list(each.ints) for each in proto.attribute if each.name == "axes"), None)
-    value = scope.values.get(proto.input[1]) if len(proto.input) > 1 else None
-    if found is None and isinstance(value, Known) and not value.is_symbolic:
-        return [int(each) for each in value.array.reshape(-1)]
-    return found
-
 
 def _read_in(graph: GraphProto, depth: int) -> Iterator[str]:
     """The names that nodes of a graph read, those in graphs of nodes included."""
@@ -653,45 +489,3 @@ def _read_in(graph: GraphProto, depth: int) -> Iterator[str]:
         for each in node.attribute if depth < DEEPEST else ():
             if each.type == AttributeProto.GRAPH:
                 yield from _read_in(each.g, depth + 1)
-
-
-def is_open(size: TensorShapeProto.Dimension) -> bool:
-    """True if a size is a symbol; some exporters write -1 for one."""
-    return not size.HasField("dim_value") or size.dim_value == -1
-
-
-def size_key(info: ValueInfoProto, axis: int, size: TensorShapeProto.Dimension) -> str:
-    """Returns the name of an open size: the file's, or one of its input and axis."""
-    return size.dim_param if size.dim_param.strip("?") else f"{info.name}:{axis}"
-
-
-def is_switch(info: ValueInfoProto) -> bool:
-    """True if an input is one whole number or truth value, which may be given for good."""
-    tensor = info.type.tensor_type
-    is_whole = tensor.elem_type in (Proto.INT32, Proto.INT64, Proto.BOOL)
-    return is_whole and all(size.dim_value == 1 for size in tensor.shape.dim)
-
-
-def open_names(inputs: Sequence[ValueInfoProto]) -> set[str]:
-    """Returns the names that may be given as numbers.
-
-    Open sizes, and inputs of one whole number.
-    """
-    sizes = {
-        size_key(each, axis, size)
-        for each in inputs
-        for axis, size in enumerate(each.type.tensor_type.shape.dim)
-        if is_open(size)
-    }
-    return sizes | {each.name for each in inputs if is_switch(each)}
-
-
-def _type_proto(value: Value | None) -> bytes:
-    """The type of an operand, for functions that depend on it."""
-    if value is None:
-        return TypeProto().SerializeToString()
-    element = next(number for number, of in ELEMENT.items() if of is value.dtype)
-    if isinstance(value, Known) and value.array.dtype in (np.dtype(object), np.dtype(np.int64)):
-        element = Proto.INT64
-    shape = [size if isinstance(size, int) else str(size) for size in value.shape]
-    return helper.make_tensor_type_proto(element, shape).SerializeToString()
