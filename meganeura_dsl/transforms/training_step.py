@@ -4,7 +4,7 @@ Gradients, clipping and the optimizer's update are ops like all others, so that 
 optimized, planned and run as one graph. The moments are parameters of kind `state`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -15,20 +15,15 @@ from meganeura_dsl.ir.objectives import Moved, objectives
 from meganeura_dsl.ir.ops import (
     Add,
     Cast,
-    Div,
     Input,
-    Maximum,
-    Minimum,
     Mul,
     Parameter,
     Reshape,
     Slice,
-    StopGradient,
     Sub,
     Where,
 )
-from meganeura_dsl.ir.ops.primitive.broadcast import full
-from meganeura_dsl.ir.outputs import Gradient, LossPart, Objective
+from meganeura_dsl.ir.outputs import Gradient, Objective
 from meganeura_dsl.ir.reserved_names import LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.plugins.plugin_groups import blamed, plugin_behind
@@ -36,10 +31,15 @@ from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.checkpoint_loops import checkpoint_loops
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.forward_copy import ForwardCopy
+from meganeura_dsl.transforms.gradient_clipping import (
+    clipped_by_norm,
+    clipped_by_value,
+    gradient_norm,
+)
 from meganeura_dsl.transforms.joined_gradients import Differentiate, JoinedGradients, next_sum
 from meganeura_dsl.transforms.joined_loss import EARLIER
 from meganeura_dsl.transforms.loss_scale import LossScale
-from meganeura_dsl.transforms.optimizers.norms import norm_of
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
     AVERAGE,
@@ -48,7 +48,6 @@ from meganeura_dsl.transforms.optimizers.update import (
     as_f32,
     average_of,
     number,
-    scaled,
 )
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
 from meganeura_dsl.transforms.step_part import StepPart
@@ -163,7 +162,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_matches(forward, settings)
     _require_parts(forward, settings)
     forward = _checkpointed(forward, settings.recompute_above)
-    copy = _Copy(forward)
+    copy = ForwardCopy(forward)
     gate = Gate(
         copy.build,
         settings.accumulate,
@@ -207,7 +206,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     shows = settings.gradients or settings.part is StepPart.GRADIENTS
     shown: dict[str, Value] = {Gradient(name): each for name, each in slopes.items() if shows}
     if settings.gradient_norm:
-        shown[GRADIENT_NORM] = _norm(copy.build, tuple(slopes.values()))
+        shown[GRADIENT_NORM] = gradient_norm(copy.build, tuple(slopes.values()))
     if settings.skips:
         finite = gate.is_finite()
         states = gate.states(finite, states, copy.leaves)
@@ -292,8 +291,8 @@ def _move(
     updates: dict[str, Value],
 ) -> None:
     """Put the next values of parameters, and of their optimizers' states, into `updates`."""
-    bounded = _bounded(build, tuple(means.values()), settings.clip_value)
-    clipped = _clipped(build, bounded, settings.clip_norm)
+    bounded = clipped_by_value(build, tuple(means.values()), settings.clip_value)
+    clipped = clipped_by_norm(build, bounded, settings.clip_norm)
     moved: dict[str, Value] = {}
     for name, gradient in zip(means, clipped, strict=True):
         parameter = parameters[name]
@@ -325,7 +324,7 @@ class _Move:
 
 def _project(
     names: Iterable[str],
-    copy: "_Copy",
+    copy: ForwardCopy,
     moves: Mapping[str, _Move],
     states: dict[str, Value],
     settings: TrainingSettings,
@@ -344,7 +343,7 @@ def _project(
 
 
 def _average(
-    copy: "_Copy",
+    copy: ForwardCopy,
     moves: Mapping[str, _Move],
     settings: TrainingSettings,
     gate: Gate,
@@ -374,58 +373,6 @@ def _require_type(new: object, p: Value) -> None:
     if not isinstance(new, Value) or new.type != p.type:
         found = new.type if isinstance(new, Value) else type(new).__name__
         raise TypeError(f"`update` returned {found}, and the parameter is {p.type}")
-
-
-class _Copy:
-    """A forward graph in a builder, each value as soon as what it reads is known.
-
-    What depends on a `Moved` leaf waits for its objective.
-    """
-
-    def __init__(self, forward: Graph) -> None:
-        self.build = Builder()
-        self._rebuilt: dict[int, Value] = {}
-        self._waiting = self._copied(forward.values)
-        self.leaves = {
-            value.op.name: value for value in self.build.values if isinstance(value.op, Leaf)
-        }
-
-    def of(self, value: Value) -> Value:
-        """The copy of a value that no objective to come is needed for."""
-        return self._rebuilt[value.id]
-
-    def results(self, forward: Graph) -> tuple[dict[str, Value], dict[str, Value]]:
-        """The outputs of the forward graph that are no objectives, and its next states."""
-        outputs = {
-            name: self.of(value)
-            for name, value in forward.outputs.items()
-            if not isinstance(name, Objective | LossPart)
-        }
-        return outputs, {name: self.of(value) for name, value in forward.updates.items()}
-
-    def go_on(self, objective: Objective, new: Mapping[str, Value]) -> None:
-        """Copy what follows an objective, where the `new` values of parameters are constants."""
-        for value in self._waiting:
-            op = value.op
-            if isinstance(op, Moved) and op.objective == objective.number:
-                now = new.get(op.parameter, self.leaves[op.parameter])
-                self._rebuilt[value.id] = self.build.add(StopGradient(), now)
-        self._waiting = self._copied(self._waiting)
-
-    def _copied(self, values: Sequence[Value]) -> list[Value]:
-        """Copy what can be copied; the values that wait."""
-        waiting: list[Value] = []
-        for value in values:
-            if value.id in self._rebuilt:
-                continue
-            operands = [self._rebuilt.get(operand.id) for operand in value.operands]
-            known = [operand for operand in operands if operand is not None]
-            if isinstance(value.op, Moved) or len(known) < len(operands):
-                waiting.append(value)
-                continue
-            with self.build.at(value.origin):
-                self._rebuilt[value.id] = self.build.reapply(value, *known)
-        return waiting
 
 
 def _trained(graph: Graph) -> list[str]:
@@ -518,32 +465,3 @@ def trained(value: Value) -> Parameter | None:
     """The parameter a value is, if training moves it."""
     op = value.op
     return op if isinstance(op, Parameter) and op.kind == "param" else None
-
-
-def _bounded(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
-    """Clips each element to [-limit, limit], as `torch.nn.utils.clip_grad_value_`."""
-    if limit is None:
-        return found
-    return tuple(
-        build.add(
-            Maximum(),
-            build.add(Minimum(), gradient, full(build, gradient.type, limit)),
-            full(build, gradient.type, -limit),
-        )
-        for gradient in (as_f32(build, each) for each in found)
-    )
-
-
-def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
-    """Scales all by min(1, limit / (norm + 1e-6)), as `torch.nn.utils.clip_grad_norm_`."""
-    if limit is None or not found:
-        return found
-    norm = build.add(Add(), _norm(build, found), number(build, 1e-6))
-    ratio = build.add(Div(), number(build, limit), norm)
-    factor = build.add(Minimum(), ratio, number(build, 1.0))
-    return tuple(scaled(build, factor, as_f32(build, gradient)) for gradient in found)
-
-
-def _norm(build: Builder, found: tuple[Value, ...]) -> Value:
-    """The norm of all gradients together, an f32 scalar; 0 of none."""
-    return norm_of(build, [as_f32(build, gradient) for gradient in found])
