@@ -27,6 +27,7 @@ from meganeura_dsl.elaborate.declarations.block_proofs import Prover, is_held_ba
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.problems.binding_problems import WrongCount
 from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
@@ -37,7 +38,11 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     UnreadName,
     UnusedValue,
 )
-from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
+from meganeura_dsl.elaborate.problems.training_problems import (
+    NoLoss,
+    NoModelHolds,
+    NothingChecks,
+)
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library
 from meganeura_dsl.elaborate.scope.summary import Summaries
@@ -176,12 +181,13 @@ class Checker:
     def _explained(self) -> set[Problem]:
         """The problems of unused names that another problem of the same declaration explains.
 
-        Without a `return` nothing is used, nor is a value whose name is misspelt where it is read.
+        Without a `return` or a loss nothing is used, nor is a value whose name is misspelt where it
+        is read, or one of more names than there are values.
         """
         roots = [
             (each, each.report().label)
             for each in self.sink
-            if isinstance(each, NoResult | UnknownName)
+            if isinstance(each, NoResult | NoLoss | UnknownName | WrongCount)
         ]
         return {
             each
@@ -473,6 +479,8 @@ def _is_within(label: Label | None, node: ast.Node) -> bool:
 
 def _explains(root: Problem, unused: UnusedValue | UnappliedLayer) -> bool:
     """True if a problem explains why something is unused."""
+    if isinstance(root, WrongCount):
+        return isinstance(unused, UnusedValue) and unused.name in root.names
     if isinstance(root, UnknownName) and root.kind == "layer or function":
         name = unused.name if isinstance(unused, UnusedValue) else unused.layer
         return name in root.nearest

@@ -161,6 +161,12 @@ WORDS: Mapping[str, str] = {
         "ctc_loss CTCLoss triplet_margin_loss TripletMarginLoss cosine_embedding_loss"
         " CosineEmbeddingLoss margin_ranking_loss MarginRankingLoss"
     ),
+    "it is `bce(logits, target)`, which takes the sigmoid itself": (
+        "bce_with_logits bce_logits bce_loss BCEWithLogits sigmoid_cross_entropy"
+    ),
+    "it is `cross_entropy(logits, label)`, which takes the softmax itself": (
+        "ce_loss softmax_cross_entropy cross_entropy_with_logits cross_entropy_loss"
+    ),
     "of probabilities there is no loss: give the logits, without the sigmoid, to `bce`": (
         "binary_cross_entropy BCELoss BinaryCrossentropy binary_crossentropy"
     ),

@@ -58,6 +58,8 @@ def _did_you_mean(
     return corrected(span, word, free, f"did you mean `{near[0]}`?")
 
 
+_FEW = 12
+"""Choices that are listed beside advice; more of them are listed where there is none."""
 WEIGHTS = "weights"
 """A name that is no setting: weights are given with the command."""
 
@@ -90,7 +92,8 @@ class UnknownSetting(SettingProblem, code="E0510"):
             first, second = (found[1], found[2]) if found else ("0.9", "0.999")
             advice = Help("they are two arguments", f"beta1={first}, beta2={second}")
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
-        return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
+        remarks = () if advice is not None and len(self.known) > _FEW else (choices,)
+        return self.words(f"{what} `{self.name}`", remarks=remarks, advice=advice)
 
     def _argument(self) -> Help | None:
         """Returns the argument of this choice for one that other systems have, with its value."""

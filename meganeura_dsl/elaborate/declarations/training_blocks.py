@@ -25,8 +25,9 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs, any_sizes
 from meganeura_dsl.elaborate.typecheck.written_types import shape_of, without_configuration
-from meganeura_dsl.elaborate.values import Tensor
-from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.ir.graph import Builder, Leaf
+from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.outputs import Objective
 from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE, STATES
 from meganeura_dsl.ir.types import DType, TensorType
@@ -97,7 +98,10 @@ def _elaborate_train(
     frame = _begun(module, train, sizes, state)
     frame.execute(train.body)
     if LOSS not in state.train.outputs:
-        raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text))
+        computed = [
+            name for name, value in frame.names.items() if is_tensor(value) and _is_loss(value)
+        ]
+        raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text, *computed[-1:]))
     statistics = shown_statistics(state.build, state.body.named or ())
     found = finish(state, {**state.train.outputs, **_objectives(state), **statistics})
     for cache in found.caches:
@@ -107,6 +111,12 @@ def _elaborate_train(
             reason = "is the training's own: it needs another name"
             raise ProblemError(NotAllowedHere(each.location, f"`{each.name}`", reason))
     return found
+
+
+def _is_loss(value: Tensor) -> bool:
+    """True if a value can be minimized: a number that was computed, and no whole one."""
+    is_given = isinstance(value.op, Leaf | Constant)
+    return value.type.rank == 0 and value.type.dtype.is_float and not is_given
 
 
 def _begun(

@@ -1,11 +1,12 @@
 """Cures of parts of tensors that are not there: other iterations of a scan, or a wider layer."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, show
 
 _WIDE = re.compile(
@@ -66,6 +67,26 @@ def wider_cure(
         "size,\nlet the layer make as many"
     )
     return Help(text, f"{wide['before']}{more}{wide['rest']}")
+
+
+def longer_part(
+    name: str, entries: Sequence[str], part: TensorType, given: TensorType
+) -> Help | None:
+    """The part with all that is given along the axis that one entry removes; None if none is.
+
+    `entries` are the subscripts as they are written.
+    """
+    if given.rank != part.rank + 1:
+        return None
+    for axis, entry in enumerate(entries):
+        others = (*given.shape[:axis], *given.shape[axis + 1 :])
+        size = show(given.shape[axis])
+        if ":" in entry or entry == "..." or others != part.shape:
+            continue
+        longer = [*entries[:axis], f"{entry}:{entry} + {size}", *entries[axis + 1 :]]
+        text = f"`{entry}` is one entry of axis {axis}, and there are {size}: write as many"
+        return Help(text, f"{name}[{', '.join(longer)}]")
+    return None
 
 
 def _one_more(size: Size) -> str | None:

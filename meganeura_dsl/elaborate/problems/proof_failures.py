@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooMany
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.part_cures import wider_cure
 from meganeura_dsl.elaborate.problems.resolution_cures import Around, skip_cure
+from meganeura_dsl.elaborate.problems.shape_cures import side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     Example,
     MissingFact,
@@ -35,6 +36,7 @@ from meganeura_dsl.symbolic.assumptions import (
 )
 from meganeura_dsl.symbolic.conditions import And, sizes_in
 from meganeura_dsl.symbolic.size import Size, dim, show, substitute
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 
 def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -> Example | None:
@@ -176,6 +178,41 @@ def _other_join(location: Location, facts: Facts, operands: Sequence[Tensor]) ->
     return Help("all other axes are one size along this one", f"{found[1]}{fitting[0]})")
 
 
+def _repeated_in(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
+    """A `concat` in which what has size 1 along other axes is repeated, if all axes then fit."""
+    code = " ".join(location.span.text.split())
+    found = re.fullmatch(r"concat\((.*), *axis=(-?\d+)\)", code)
+    given = split_top(found[1]) if found else []
+    if found is None or len(given) != len(operands) or len({e.type.rank for e in operands}) != 1:
+        return None
+    rank = operands[0].type.rank
+    along = int(found[2]) % rank
+    wide = list(operands[0].type.shape)
+    for each in operands[1:]:
+        for axis, size in enumerate(each.type.shape):
+            if axis != along and wide[axis] == 1:
+                wide[axis] = size
+    joined, repeated = list[str](), ""
+    for written, each in zip(given, operands, strict=True):
+        shape = each.type.shape
+        wanted = [shape[at] if at == along else size for at, size in enumerate(wide)]
+        if all(map(partial(_are_equal, facts), shape, wanted)):
+            joined.append(written)
+            continue
+        fits = (
+            size == 1 or _are_equal(facts, size, to) for size, to in zip(shape, wanted, strict=True)
+        )
+        code = side_of(written, shape).moved("expand", [*map(show, wanted)]) if all(fits) else None
+        if code is None:
+            return None
+        joined.append(code)
+        repeated = written
+    if not repeated:
+        return None
+    text = f"an axis of size 1 is never stretched: repeat `{repeated}`"
+    return Help(text, f"concat({', '.join(joined)}, axis={found[2]})")
+
+
 def _are_equal(facts: Facts, left: Size, right: Size) -> bool:
     return facts.proves(Compare("==", left, right))
 
@@ -219,7 +256,7 @@ def refusal(
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
         advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
-        cure = _other_join(location, facts, operands)
+        cure = _repeated_in(location, facts, operands) or _other_join(location, facts, operands)
         if cure is None and around is not None and condition.operator == "==":
             code = " ".join(location.span.text.split())
             cure = skip_cure(code, operands, around, partial(_are_equal, facts))

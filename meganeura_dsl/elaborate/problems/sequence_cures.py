@@ -11,8 +11,10 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import show
 
-_RECURRENT = re.compile(r"\b(?:rnn|lstm|gru|recurrent|mamba)\w*\(", re.IGNORECASE)
+RECURRENT = re.compile(r"\b(?:rnn|lstm|gru|recurrent|mamba)\w*\(", re.IGNORECASE)
+"""The layers that give the outputs of all steps, in a text."""
 _CONVOLUTION = re.compile(r"(?:[\w.\[\]{}]+:\s*)?(conv1d|depthwise_conv1d)\(.*\)")
+_OF_PICTURES = re.compile(r"(?:[\w.\[\]{}]+:\s*)?(conv2d|depthwise_conv2d)\(.*\)")
 
 
 def made_from(value: Tensor, source_of: SourceOf) -> Iterator[tuple[Tensor, str]]:
@@ -47,7 +49,7 @@ def last_step_cure(
     if len(found) < 3 or (found[0], *found[2:]) != tuple(map(show, wanted)):
         return None
     made = made_from(value, source_of)
-    if not any(isinstance(each.op, ops.Scan) or _RECURRENT.search(text) for each, text in made):
+    if not any(isinstance(each.op, ops.Scan) or RECURRENT.search(text) for each, text in made):
         return None
     begin = re.match(r"\w+", written)
     first = named.get(begin[0], "") if begin is not None else ""
@@ -58,6 +60,36 @@ def last_step_cure(
     mean = "|> mean(1)" if "|>" in written else f"mean({written}, 1)"
     text = f"there are all steps here: take the last one; their mean is `{mean}`"
     return Help(text, f"{begin[0]}[:, -1]{written[begin.end() :]}")
+
+
+def picture_last_cure(value: Tensor, wanted: Shape, same: Same, source_of: SourceOf) -> Help | None:
+    """A `conv2d` between two rearrangements, where a picture with channels last was given to it.
+
+    `wanted` is what is declared, with the channels of the result on the last axis.
+    """
+    if value.type.rank != len(wanted) or len(wanted) != 4 or same(value.type.shape[1], wanted[1]):
+        return None
+    if not same(value.type.shape[1], wanted[3]):
+        return None
+    for each, text in made_from(value, source_of):
+        if not _OF_PICTURES.fullmatch(text) or each.type.rank != 4:
+            continue
+        applied = source_of(each)
+        given = each.operands if applied is None else applied.operands
+        source = next((one for one in given if one.type.rank == 4), None)
+        if source is None or source.type.shape[3] not in (1, 3, 4):
+            continue
+        (n, h, w, few), c = map(show, source.type.shape), show(each.type.shape[1])
+        if not all(map(is_written, (n, h, w, few, c))):
+            return None
+        is_kept = same(source.type.shape[1], wanted[1]) and same(source.type.shape[2], wanted[2])
+        rows, columns = (h, w) if is_kept else ("rows", "columns")
+        return Help(
+            f"the channels are taken from axis 1, which is {h} here: move them there, and back",
+            f"rearrange([{n}, {h}, {w}, {few}] -> [{n}, {few}, {h}, {w}]) |> {text} "
+            f"|> rearrange([{n}, {c}, {rows}, {columns}] -> [{n}, {rows}, {columns}, {c}])",
+        )
+    return None
 
 
 def channels_last_cure(

@@ -94,6 +94,20 @@ class ResultMismatch(LocatedProblem, code="E0303", topic="result shape"):
         )
 
 
+class WrittenMismatch(ResultMismatch):
+    """A value is written to a place of another type: a part, a state, an input by default.
+
+    `block` is the place.
+    """
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.block}` is given another shape than it has",
+            f"given  {self.found}\nit has {self.declared}",
+            cure=self.cure,
+        )
+
+
 class RearrangeMismatch(LocatedProblem, code="E0304", topic="rearrangement"):
     """A rearrangement does not fit the tensor, or loses or invents an axis."""
 

@@ -121,11 +121,13 @@ class NoLoss(LocatedProblem, code="E0502", topic="training"):
     """A `train` block minimizes nothing."""
 
     train: str
+    loss: str = "cross_entropy(logits, label)"
+    """The number that it computes last, or an example."""
 
     def report(self) -> Report:
         return self.words(
             f"`{self.train}` minimizes nothing",
-            cure=Help("write one line", "minimize cross_entropy(logits, label)"),
+            cure=Help("write one line", f"minimize {self.loss}"),
         )
 
 

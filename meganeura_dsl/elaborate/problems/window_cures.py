@@ -140,6 +140,23 @@ def keeping_cure(text: str) -> Help | None:
     return _help({window: replace(window, pad=window.keeping)}, is_kept=True)
 
 
+def smaller_cure(call: str, size: int) -> str:
+    """Advice for a window that is larger than an axis of `size`; empty if its numbers are open."""
+    window = window_of(call)
+    if window is None or window.is_transposed:
+        return ""
+    reach = window.dilation * (window.k - 1) + 1
+    pad = -(-(reach - size) // 2)
+    if pad < 1 or window.pad >= pad:
+        return ""
+    most = (size + 2 * window.pad - 1) // window.dilation + 1
+    smaller = window.written(k=most)
+    wide = f"a window of {window.k} is wider than the {size} that are left here"
+    if 2 * pad > reach or window.is_pool:
+        return f"{wide}: {smaller} fits, or pool less before"
+    return f"{wide}: `{smaller}` and `{window.written(pad=pad)}` fit"
+
+
 class Applied(Protocol):
     """The inputs of a layer of whose result only the type is known."""
 

@@ -48,9 +48,15 @@ def match_inputs(inner: Frame, block: ast.Block, span: Span) -> None:
             span,
             lambda i=item, v=value: binder.match(i.type.shape, v.type.shape),
         )
-    for item, value in given[-1:]:
+    try:
+        binder.finish()
+    except Mismatch as mismatch:
+        owned = [each for each in given if mismatch.entry in each[0].type.shape.entries]
+        item, value = (owned or given)[-1]
         assert is_tensor(value)
-        _match_or_refuse(inner, block, item, value, span, binder.finish)
+        raise ProblemError(
+            argument_problem(inner, block, item, value, span, mismatch)
+        ) from mismatch
     for _, value in given[:1]:
         assert is_tensor(value)
         note_probabilities(inner, block, value, inner.caller_location(span))

@@ -21,6 +21,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, examp
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, expansion_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import ArgumentMismatch, RankMismatch
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
+from meganeura_dsl.elaborate.problems.width_cures import other_width
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     Mismatch,
@@ -80,6 +81,7 @@ def argument_problem(
         f"axis {mismatch.axis} is {show(mismatch.found)} here, and the other arguments of "
         f"`{block.name.text}` make it {show(mismatch.wanted)}: pass a tensor of that size"
     )
+    advice = _of_number(inner, block, item, mismatch) or advice
     same = _of_one_source(inner, block, item, mismatch.axis, location.span)
     if begun is not None:
         location, same = begun
@@ -98,6 +100,7 @@ def argument_problem(
         if begun is not None
         else argument_order(location.span.text, [each.name for each in block.inputs])
         or same
+        or other_width(value, mismatch.found, mismatch.wanted, inner.state.values.source_of)
         or _laid_out(inner, block, item, value, location.span),
     )
 
@@ -152,6 +155,22 @@ def _sizes_beside(inner: Frame, block: ast.Block, item: ast.Input) -> tuple[Size
             return None
         sizes.append(size)
     return tuple(sizes)
+
+
+def _of_number(inner: Frame, block: ast.Block, item: ast.Input, mismatch: Mismatch) -> str:
+    """Advice for a header that has a number where any number of examples may come."""
+    entries = item.type.shape.entries
+    is_number = bool(entries) and isinstance(entries[0], ast.Integer)
+    if mismatch.axis != 0 or not is_number or isinstance(mismatch.found, int):
+        return ""
+    if inner.module.is_library:
+        return ""
+    axes = ["n", *(each.span.text for each in entries[1:])]
+    number = entries[0].span.text
+    return (
+        f"the header of `{block.name.text}` takes {number} alone: a name takes any number, in the\n"
+        f"results too: `{item.name}: [{', '.join(axes)}]`"
+    )
 
 
 def _of_one_source(

@@ -45,6 +45,8 @@ class Mismatch(Exception):
     verdict: Verdict | None
     unknown: str = ""
     """The symbol in `wanted` for what the axis was to say, if it was to say something."""
+    entry: ast.Expression | None = None
+    """The entry of the pattern, where it waited for others."""
 
 
 class Binder:
@@ -71,7 +73,10 @@ class Binder:
     def finish(self) -> None:
         """Check or solve every composite size."""
         for entry, found, axis in self._later:
-            self._settle(entry, found, axis)
+            try:
+                self._settle(entry, found, axis)
+            except Mismatch as mismatch:
+                raise replace(mismatch, entry=entry) from mismatch
         self._later.clear()
 
     def _bind_rest(self, entry: ast.Rest, found: Axes, axis: int) -> None:

@@ -3,10 +3,10 @@
 The one place where a smaller operand is broadcast is `align` in `tensor_arithmetic`.
 """
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.shape_problems import (
-    ResultMismatch,
+    WrittenMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
@@ -92,12 +92,19 @@ def equal(frame: Frame, left: Size, right: Size) -> Verdict:
     return frame.facts.decide(Compare("==", left, right))
 
 
-def require_fit(frame: Frame, span: Span, what: str, wanted: TensorType, value: Tensor) -> None:
+def require_fit(
+    frame: Frame,
+    span: Span,
+    what: str,
+    wanted: TensorType,
+    value: Tensor,
+    cure: Help | None = None,
+) -> None:
     """Refuse a value of another type than that of the place it is written to."""
     found = value.type
     pairs = zip(found.shape, wanted.shape, strict=False)
     same = found.dtype is wanted.dtype and found.rank == wanted.rank
     if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
         raise ProblemError(
-            ResultMismatch(frame.location(span), what, str(wanted), str(found), None)
+            WrittenMismatch(frame.location(span), what, str(wanted), str(found), None, cure)
         )

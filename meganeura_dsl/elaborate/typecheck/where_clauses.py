@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.problems.layout_cures import channels_moved, pictur
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
-from meganeura_dsl.elaborate.problems.window_cures import keeping_cure
+from meganeura_dsl.elaborate.problems.window_cures import keeping_cure, smaller_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
@@ -261,7 +261,7 @@ def _where_problem(
         or _advice(part)
         or _of_width(inner, block, clause)
         or _of_causal(inner, clause, part),
-        "" if advice else _of_padding(inner, caller, clause),
+        "" if advice else _of_padding(inner, caller, clause) or _of_window(inner, caller, clause),
     )
 
 
@@ -449,6 +449,15 @@ def _of_channels_last(inner: Frame, caller: Location, clause: ast.Expression) ->
     cure = picture_moved(shape, known, span.text, beside) if is_input else None
     cure = cure or channels_moved(shape, known, span.text, beside, is_first=True, config=config)
     return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
+
+
+def _of_window(inner: Frame, caller: Location, clause: ast.Expression) -> str:
+    """Advice for a window of the library that is wider than an axis of known size."""
+    if not inner.module.is_library or not clause.span.text.startswith("fits("):
+        return ""
+    name = next(iter(size_names(clause)), "")
+    size = inner.names.get(name, "")
+    return smaller_cure(caller.span.text, size) if isinstance(size, int) else ""
 
 
 def _of_axes(inner: Frame, part: Condition) -> str:

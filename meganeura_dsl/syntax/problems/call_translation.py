@@ -26,6 +26,8 @@ _LAYERS = ("dropout", "leaky_relu", "elu")
 _CONVOLUTIONS = {"Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
 _AMBIGUOUS = ("std", "var")
 """Functions that PyTorch and NumPy compute differently."""
+_APPLIES = ("forward", "__call__", "call", "apply", "predict")
+"""Methods by which other systems apply a model; that of JAX is given the weights first."""
 _REDUCES = ("mean", "sum", "max", "min", "amax", "amin")
 
 
@@ -84,7 +86,7 @@ class ForeignCall:
     def help(self) -> Help:
         """Returns the form in this language, in the program's names as far as they are known."""
         name = self.function
-        found = self.of_axes()
+        found = self._application() or self.of_axes()
         if found is not None:
             return found
         layer = layer_cure(name, self.arguments, self.applied, self.before)
@@ -102,6 +104,14 @@ class ForeignCall:
         if self.applied:
             return Help("write", f"{name}({', '.join(self.arguments)})({', '.join(self.applied)})")
         return Help("write", f"{name}({', '.join(_plain(each) for each in operands)})")
+
+    def _application(self) -> Help | None:
+        """Returns the pipe that a model called by its method is; None for other methods."""
+        if self.function not in _APPLIES or not self.value or not self.arguments:
+            return None
+        given = [each for each in self.arguments if "=" not in each] or ["x"]
+        value = given[-1] if self.function == "apply" else given[0]
+        return Help("a model or a layer is applied by a pipe", f"{value} |> {self.value}")
 
     def of_shape(self) -> Help | None:
         """Returns the tensor of the shape of the operand, such as zeros; None for other calls."""

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.location import STATE_IT, counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
 from meganeura_dsl.elaborate.problems.origin_cures import (
     channels_behind,
+    differing,
     other_join,
     result_cure,
 )
@@ -19,8 +20,13 @@ from meganeura_dsl.elaborate.problems.proof_failures import (
     require_countable,
 )
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
-from meganeura_dsl.elaborate.problems.sequence_cures import channels_last_cure, last_step_cure
+from meganeura_dsl.elaborate.problems.sequence_cures import (
+    channels_last_cure,
+    last_step_cure,
+    picture_last_cure,
+)
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
+from meganeura_dsl.elaborate.problems.width_cures import width_cure
 from meganeura_dsl.elaborate.problems.window_cures import window_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
@@ -115,13 +121,17 @@ def _result_mismatch(
         entries = [entry for item in block.inputs for entry in item.type.shape.entries]
         axes = {each.text for each in entries if isinstance(each, ast.Name)}
         source_of = inner.state.values.source_of
+        is_alike = wanted.rank == found.rank
+        apart = differing(found.shape, wanted.shape, same) if is_alike else []
         cure = (
             other_join(value, written, wanted.shape, same)
             or (one_of_each_row(value) if same_shape(wanted.shape, found.shape[:1]) else None)
             or window_cure(value, wanted.shape, same, source_of, inner.may_change)
             or last_step_cure(value, written, wanted.shape, inner.names, source_of)
             or channels_last_cure(value, wanted.shape, same, source_of)
+            or picture_last_cure(value, wanted.shape, same, source_of)
             or channels_behind(value, written, wanted.shape, same)
+            or width_cure(value, apart, wanted.shape, source_of)
             or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
             or (None if is_assumed_tensor(value) else _dividing(inner, span, wanted, found))
         )

@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
 from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
+from meganeura_dsl.elaborate.problems.binding_problems import SizeOfPattern
 from meganeura_dsl.elaborate.problems.layer_problems import NoSuchLabel
 from meganeura_dsl.elaborate.problems.name_problems import (
     EndedWithScan,
@@ -22,6 +23,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 )
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import nearest
+from meganeura_dsl.elaborate.scope.pattern_sizes import size_in_pattern
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
@@ -72,6 +74,10 @@ def evaluate_name(node: ast.Name, frame: Frame) -> ElabValue:
         bound = scan.bound.get(node.text)
         if bound is not None:
             raise ProblemError(NoFirstValue(location, node.text, first=_first_axes(bound, frame)))
+    of_pattern = size_in_pattern(node, frame.declaration)
+    if of_pattern is not None:
+        pattern, size = of_pattern
+        raise ProblemError(SizeOfPattern(location, node.text, pattern=pattern, size=size))
     known = [*frame.names, "training", *_bound_above(node, frame)]
     kind = UnreadName if node.text in frame.module.unread else UnknownName
     raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))

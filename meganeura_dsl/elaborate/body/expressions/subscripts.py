@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.body.expressions.scan_reads import innermost_of, ro
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.part_cures import longer_part
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -125,15 +126,26 @@ def part_of(span: Span, subscripts: Sequence[ast.Entry], base: Tensor, frame: Fr
     return part
 
 
-def value_of_part(node: ast.Expression, name: str, written: TensorType, frame: Frame) -> Tensor:
-    """Returns the tensor that replaces a part of this type of `name`; a number fills the part."""
+def value_of_part(
+    node: ast.Expression,
+    name: str,
+    written: TensorType,
+    frame: Frame,
+    entries: Sequence[ast.Entry] = (),
+) -> Tensor:
+    """Returns the tensor that replaces a part of this type of `name`; a number fills the part.
+
+    `entries` are the subscripts of the part, for messages.
+    """
     given = frame.evaluate(node)
     if is_number(given) and not is_tensor(given):
         return scalar(frame, node.span, given, written.dtype, written.shape)
     if not is_tensor(given):
         location = frame.location(node.span)
         raise ProblemError(WrongKind(location, "a tensor or a number", describe(given)))
-    require_fit(frame, node.span, f"{name}[...]", written, given)
+    texts = [each.span.text for each in entries]
+    cure = longer_part(name, texts, written, given.type)
+    require_fit(frame, node.span, f"{name}[...]", written, given, cure)
     return given
 
 

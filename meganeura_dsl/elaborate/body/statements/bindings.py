@@ -5,8 +5,10 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.subscripts import part_of, value_of_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import replace_part
 from meganeura_dsl.elaborate.body.statements.collected_slices import collects, write_part
+from meganeura_dsl.elaborate.problems.binding_problems import WrongCount
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.result_names import results_cure
+from meganeura_dsl.elaborate.problems.sequence_cures import RECURRENT
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.named_values import note_value
@@ -38,9 +40,11 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
     else:
         parts = value if isinstance(value, tuple | list) else (value,)
     if len(parts) != len(statement.targets):
-        wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
+        names = tuple(each.text for each in statement.targets)
+        wanted = f"{len(names)} values for {len(names)} names"
         cure = _as_many(statement, len(parts), is_list=isinstance(value, TensorList | list))
-        raise ProblemError(WrongKind(frame.location(statement.span), wanted, describe(value), cure))
+        location = frame.location(statement.span)
+        raise ProblemError(WrongCount(location, wanted, describe(value), cure, names=names))
     for target, part in zip(statement.targets, parts, strict=True):
         _assign(target, part, frame)
 
@@ -49,6 +53,9 @@ def _as_many(statement: ast.Bind, count: int, *, is_list: bool) -> Help:
     """Returns the cure for as many names as there are values."""
     names = [each.text for each in statement.targets]
     written = " ".join(statement.value.span.text.split())
+    if count == 1 and not is_list and RECURRENT.search(written):
+        text = "it gives the outputs of all steps, and the last of them is the state at the end"
+        return Help(text, f"{names[0]} = {written}\n{names[1]} = {names[0]}[:, -1]")
     if count == 1 and not is_list:
         return Help("this is one value: a part of it is `value[:, 0]`", f"{names[0]} = {written}")
     kept = [*names, *(f"_other{at}" for at in range(len(names), count))][:count]
@@ -101,5 +108,5 @@ def with_part(
     part = part_of(span, entries, base, frame).whole
     written = TensorType(base.type.dtype, part.kept(part.sizes))
     name = span.text.removeprefix("update ").partition("[")[0]
-    given = value_of_part(value, name, written, frame)
+    given = value_of_part(value, name, written, frame, entries)
     return replace_part(frame, span, base, part, given)

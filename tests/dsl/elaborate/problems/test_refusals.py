@@ -53,7 +53,7 @@ block f()(x: [n]) -> [n]:
 model m = f()
 """,
         "E0303",
-        "`update s` returns another shape than it says",
+        "`update s` is given another shape than it has",
         "found    f32[n]",
     ),
     Refusal(

@@ -202,7 +202,7 @@ REFUSED = {
     ),
     "another shape": (
         HEAD + AWAY + "  update target = mean(online)\n",
-        ("E0303", "`update target.fc.weight` returns another shape than it says"),
+        ("E0303", "`update target.fc.weight` is given another shape than it has"),
     ),
 }
 

@@ -133,7 +133,7 @@ def test_a_slice_has_the_type_of_what_it_replaces(before: str, is_fine: bool) ->
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     assert result.fine == is_fine
     if not is_fine:
-        assert result.reports[0].headline == "`y[...]` returns another shape than it says"
+        assert result.reports[0].headline == "`y[...]` is given another shape than it has"
 
 
 ENDS_BEFORE = "scan t in 0..s - 1"

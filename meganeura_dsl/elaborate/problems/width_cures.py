@@ -1,0 +1,81 @@
+"""Cures of results whose width a layer makes: the layer with the width that is meant."""
+
+import re
+from collections.abc import Sequence
+from math import prod
+
+from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.sequence_cures import made_from
+from meganeura_dsl.elaborate.problems.window_cures import SourceOf
+from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.symbolic.size import Size, show
+
+_INCOMING = re.compile(
+    r"(?P<name>(?:[\w.\[\]{}]+:\s*)?(?:lstm|gru))\((?P<first>\w+), (?P<second>\w+)(?P<rest>[,)].*)"
+)
+_LINEAR = re.compile(r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?linear\()(?P<width>\d+)(?P<rest>[,)].*)")
+
+
+def width_cure(value: Tensor, at: Sequence[int], wanted: Shape, source_of: SourceOf) -> Help | None:
+    """The layer that makes a result of the `wanted` shape, where `at` are the axes that differ."""
+    return incoming_cure(value, at, wanted, source_of) or _split_width(value, wanted, source_of)
+
+
+def _split_width(value: Tensor, wanted: Shape, source_of: SourceOf) -> Help | None:
+    """The `linear` that makes as many numbers as `wanted` has, where a `rearrange` splits them."""
+    sizes = [size for size in wanted[1:] if isinstance(size, int)]
+    if not isinstance(value.op, ops.Reshape) or len(sizes) < max(2, len(wanted) - 1):
+        return None
+    for each, text in made_from(value.operands[0], source_of):
+        found = _LINEAR.fullmatch(text)
+        if found is None or each.type.rank != 2 or each.type.shape[-1] != int(found["width"]):
+            continue
+        shown, count = ", ".join(map(show, wanted)), prod(sizes)
+        words = f"[{shown}] has {count} numbers for each of `{show(wanted[0])}`: make as many"
+        return Help(words, f"{found['begin']}{count}{found['rest']}")
+    return None
+
+
+def incoming_cure(
+    value: Tensor, at: Sequence[int], wanted: Shape, source_of: SourceOf
+) -> Help | None:
+    """A recurrent layer without the width that comes in, with which it begins in other systems.
+
+    `at` are the axes that differ from `wanted`. None unless its second argument is the wanted size.
+    """
+    for each, text in made_from(value, source_of):
+        found = _INCOMING.fullmatch(text)
+        applied = source_of(each)
+        if found is None or applied is None or not applied.operands:
+            continue
+        widths = show(applied.operands[0].type.shape[-1]), *(show(wanted[axis]) for axis in at)
+        if widths == (found["first"], found["second"]):
+            words = (
+                "the width of what comes in is never written, and a second number is that of layers"
+            )
+            return Help(words, f"{found['name']}({found['second']}{found['rest']}")
+    return None
+
+
+def other_width(value: Tensor, found: Size, wanted: Size, source_of: SourceOf) -> Help | None:
+    """The `linear` of another width, where `found` and `wanted` differ in one name alone.
+
+    Such are `e//heads` and `d//heads`: the layer `linear(e)` is to be `linear(d)`.
+    """
+    names = [set(re.findall(r"[A-Za-z_]\w*", show(size))) for size in (found, wanted)]
+    ours, theirs = names[0] - names[1], names[1] - names[0]
+    if len(ours) != 1 or len(theirs) != 1:
+        return None
+    mine, other = *ours, *theirs
+    if re.sub(rf"\b{mine}\b", other, show(found)) != show(wanted):
+        return None
+    for _, text in made_from(value, source_of):
+        made = re.fullmatch(rf"((?:[\w.\[\]{{}}]+:\s*)?linear\(){mine}([,)].*)", text)
+        if made is not None:
+            words = (
+                f"it has {show(found)} here, and {show(wanted)} is needed: make it of that width"
+            )
+            return Help(words, f"{made[1]}{other}{made[2]}")
+    return None
