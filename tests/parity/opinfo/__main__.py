@@ -9,7 +9,7 @@ wrong.
 import argparse
 import sys
 
-from tests.parity.opinfo.counts import counted, tables
+from tests.parity.opinfo.counts import by_function, counted, tables
 from tests.parity.opinfo.devices import opened
 from tests.parity.opinfo.table import ROWS
 
@@ -19,12 +19,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--device", action="append", default=[])
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--every", type=int, default=12, help="of so many one runs on the devices")
     asked = parser.parse_args()
     rows = tuple(each for each in ROWS if asked.part in str(each))
     with opened(asked.device) as devices:
         counts = counted(rows, devices, asked.every, _say)
-    for line in tables(counts):
+    for line in (*tables(counts), "", *by_function(counts)):
         _say(line)
     return int(bool(counts.wrong))
 

@@ -439,7 +439,7 @@ ROWS = (
             "conv_transpose",
             f"nn.functional.conv_transpose{n}d",
             _conv(n, block=False, transposed=True),
-            refused={"E0320": "an output_pad of the stride or more"},
+            refused={"E0305": "an output_pad of the stride or more"},
         )
         for n in (1, 2, 3)
     ),
@@ -480,7 +480,7 @@ ROWS = (
     Row("dropout", "nn.functional.dropout", _dropout("dropout")),
     Row("dropout2d", "nn.functional.dropout2d", _dropout("dropout2d")),
     Row("attention", "nn.functional.scaled_dot_product_attention", _attention),
-    Row("cross_entropy", "nn.functional.cross_entropy", _cross_entropy),
+    Row("cross_entropy, masked_cross_entropy", "nn.functional.cross_entropy", _cross_entropy),
     Row("mse", "nn.functional.mse_loss", _loss("mse")),
     Row("l1", "nn.functional.l1_loss", _loss("l1")),
     Row("smooth_l1", "nn.functional.smooth_l1_loss", _loss("smooth_l1", "beta")),

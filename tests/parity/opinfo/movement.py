@@ -395,7 +395,7 @@ def _filled(value: str) -> Callable[[Any], Said]:
             if isinstance(sample.input, tuple | list | torch.Size)
             else (sample.input, *[a for a in sample.args if value != "fill"])
         )
-        of = given(sample, "fill") if value == "fill" else None
+        of = given(sample, "fill dtype device") if value == "fill" else None
         number_ = number(of["fill"]) if of else value
         return Said(f"full({listed(wholes(tuple(sizes)))}, {number_})", {})
 

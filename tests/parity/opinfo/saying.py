@@ -35,6 +35,10 @@ class Said:
     training: bool = False
     updates: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     """States afterwards: tensors that PyTorch overwrites."""
+    imports: str = ""
+    """Lines before the block."""
+    call: Callable[[], Any] | None = None
+    """PyTorch's result, where its operands are made of what is fed."""
 
     def source(self) -> str:
         """The program."""
@@ -43,7 +47,8 @@ class Said:
             _type(each)
         is_body = self.text.startswith("\n")
         opened = ":" if is_body else " = "
-        return f"block Sample()({inputs}){opened}{self.text}\nmodel sample = Sample()\n"
+        block = f"block Sample()({inputs}){opened}{self.text}\n"
+        return f"{self.imports}{block}model sample = Sample()\n"
 
 
 @dataclass(frozen=True)
