@@ -71,12 +71,17 @@ def _shared_heads(name: str, op: str, mask: str, rank: int) -> Rewrite:
         for axis in range(rank)
         if axis != heads
     )
+    ranks = " ".join(
+        f"(= (vec-length {shape}) {length})"
+        for shape, length in (("sk", rank), ("sv", rank), ("pk", rank + 1), ("pv", rank + 1))
+    )
     count = f"(= count (vec-get pk {heads + 1})) (= count (vec-get pv {heads + 1}))"
     return Rewrite(
         f"{name}-{rank}",
         "attention with repeated keys and values, whose heads are shared instead",
         f"(= e ({op} q (Reshape k5 sk _) (Reshape v5 sv _){mask} scale causal window 1 result t))"
-        f" (= k5 (Broadcast k pk {kept} _)) (= v5 (Broadcast v pv {kept} _)) {count} {same}",
+        f" (= k5 (Broadcast k pk {kept} _)) (= v5 (Broadcast v pv {kept} _)) {ranks} {count}"
+        f" {same}",
         f"({op} q k v{mask} scale causal window count result t)",
         given=(rank_word(rank), rank_word(rank + 1)),
     )

@@ -441,6 +441,26 @@ def _shared_otherwise(k: tuple[int, ...], v: tuple[int, ...], *, masked: bool) -
     return make
 
 
+def _with_another_axis(rank: int, *, of: str, masked: bool) -> Make:
+    """Heads are repeated, and the copies, or what is made of them, have one axis more behind."""
+
+    def make(net: Net) -> Value:
+        whole = (1, 2, 4, 3, 3, 4)[4 - rank : 5 if of == "result" else 6]
+        shape = (1, 2, 3, 3, 4)[4 - rank :] if of == "result" else (1, 32, 3, 3)[4 - rank :]
+        kept = tuple(axis for axis in range(rank + 1) if axis != rank - 2)
+        heads = tuple(whole[axis] for axis in kept)
+        # The rule is looked for where a tensor has the rank of the copies that it asks for.
+        keys, values = (
+            net.do(Reshape(shape), net.do(Broadcast(whole, kept), net.do(Reshape(heads), x)))
+            for x in (net.x(1, *heads), net.x(1, *heads))
+        )
+        scores = net.scores(net.x(*shape), keys, 0.5)
+        scores = net.do(Add(), scores, net.x(*scores.type.shape)) if masked else scores
+        return net.do(MatMul(), net.softmax(scores, len(shape) - 1), values)
+
+    return make
+
+
 SHARED_OTHERWISE: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((2, 2, 3, 3), (1, 4, 3, 3)),
     ((1, 4, 3, 3), (2, 2, 3, 3)),
@@ -676,6 +696,12 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
         for fault in ("fill", "diagonal", "window", "axis", "values", "batches", "oblong")
     ),
     *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows")),
+    *(
+        (f"{prefix}shared-heads-{rank}", "train", _with_another_axis(rank, of=of, masked=masked))
+        for masked, prefix in ((False, ""), (True, "masked-"))
+        for rank in (3, 4)
+        for of in ("result", "copies")
+    ),
     *(
         (f"{prefix}shared-heads-{len(k) - 1}", "train", _shared_otherwise(k, v, masked=masked))
         for k, v in SHARED_OTHERWISE
