@@ -155,6 +155,8 @@ FULL = (
     "runtime/train/test_fed_runs.py",
     "runtime/train/test_recorded_runs.py",
     "runtime/web",
+    "silent_bugs/test_silent_bugs.py::test_it_is_right_in_double_precision",
+    "silent_bugs/test_silent_bugs.py::test_it_is_right_on_devices",
     "stdlib_models",
     "test_end_to_end.py",
     "test_new_op.py",
