@@ -31,7 +31,7 @@ LARGEST = 15_000_000
 """Bytes that the playground may load."""
 PATIENCE = 120_000
 """Milliseconds until a page must have done what is waited for, on a busy machine."""
-WRONG = ROOT / "tests/dsl/shape_bugs/cases/odd_skip/wrong.mgn"
+WRONG = ROOT / "tests/shape_bugs/others/odd_skip/wrong.mgn"
 
 
 class Links(HTMLParser):

@@ -9,6 +9,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import TypeRuleBroken
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic, tensor_values
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_index
+from meganeura_dsl.elaborate.typecheck.single_choices import note_choice
 from meganeura_dsl.elaborate.values import (
     ElabValue,
     Tensor,
@@ -166,13 +167,13 @@ def _between(call: BuiltinCall, x: Tensor, axis: int, start: Size, stop: Size) -
 def argmax(call: BuiltinCall) -> ElabValue:
     """The index of the largest element along an axis, the first of equals."""
     value = call.tensor(0)
-    return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)
+    return call.add(ops.ArgMax(_chosen_axis(call, value)), value)
 
 
 def argmin(call: BuiltinCall) -> ElabValue:
     """The index of the smallest element along an axis, the first of equals."""
     value = call.tensor(0)
-    axis, of = call.axis(call.option(1, "axis", -1), value.type.rank), value.type
+    axis, of = _chosen_axis(call, value), value.type
     if of.dtype.is_float:
         turned = call.add(ops.Neg(), value)
     else:  # the least i32 has no opposite, and u32 no sign
@@ -180,6 +181,13 @@ def argmin(call: BuiltinCall) -> ElabValue:
         top = tensor_values.scalar(call.frame, call.span, last, of.dtype, of.shape)
         turned = call.add(ops.Sub(), top, value)
     return call.add(ops.ArgMax(axis), turned)
+
+
+def _chosen_axis(call: BuiltinCall, value: Tensor) -> int:
+    """Returns the axis along which an element is chosen, and notes one of size 1."""
+    axis = call.axis(call.option(1, "axis", -1), value.type.rank)
+    note_choice(call.frame, call.span, call.name, value, axis)
+    return axis
 
 
 def sort(call: BuiltinCall) -> ElabValue:

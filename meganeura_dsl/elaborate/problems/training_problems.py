@@ -190,8 +190,8 @@ class ProbabilitiesAsLogits(LocatedProblem, code="N0006", topic="training", seve
         )
 
 
-class SoftmaxOfOne(LocatedProblem, code="N0008", topic="constant", severity=Severity.NOTE):
-    """A softmax is taken over an axis of size 1, so that it is the same for every input."""
+class ChoiceOfOne(LocatedProblem, code="N0008", topic="constant", severity=Severity.NOTE):
+    """A function chooses along an axis of size 1, so that it is the same for every input."""
 
     function: str
     axis: int
@@ -199,16 +199,29 @@ class SoftmaxOfOne(LocatedProblem, code="N0008", topic="constant", severity=Seve
 
     def report(self) -> Report:
         value = "1" if self.function == "softmax" else "0"
-        cure = None
-        if self.axis > 1:
-            cure = Help("over the axis before", f"{self.function}({self.axis - 1})")
-        elif self.rank == 2 and self.function == "softmax":
-            cure = Help("the probability of one class is its sigmoid", "sigmoid")
+        shares = ", and its elements share 1" if "softmax" in self.function else ""
         return self.words(
             f"this `{self.function}` is {value} for every input",
-            f"axis {self.axis} has size 1, and its elements share 1",
-            cure=cure,
+            f"axis {self.axis} has size 1{shares}",
+            cure=self._cure(),
         )
+
+    def _cure(self) -> Help | None:
+        match self.function:
+            case "argmax" | "argmin":
+                return Help(
+                    "one output tells two classes by a threshold, 0.5 of a probability, "
+                    "0 of a logit",
+                    "... > 0.5",
+                )
+            case "cross_entropy" | "masked_cross_entropy":
+                return Help("one output tells two classes by its sigmoid", "bce(logits, label)")
+            case _ if self.axis > 1:
+                return Help("over the axis before", f"{self.function}({self.axis - 1})")
+            case "softmax" if self.rank == 2:
+                return Help("the probability of one class is its sigmoid", "sigmoid")
+            case _:
+                return None
 
 
 class UnclearExamples(LocatedProblem, code="E0536", topic="training"):

@@ -15,8 +15,9 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.input_mismatches import PREDICTIONS, argument_problem
-from meganeura_dsl.elaborate.typecheck.probabilities import note_probabilities, note_single
+from meganeura_dsl.elaborate.typecheck.probabilities import note_probabilities
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Binder, Mismatch, size_names
+from meganeura_dsl.elaborate.typecheck.single_choices import note_applied
 from meganeura_dsl.elaborate.typecheck.tensor_values import require_fit, scalar
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import (
@@ -60,7 +61,7 @@ def match_inputs(inner: Frame, block: ast.Block, span: Span) -> None:
     for _, value in given[:1]:
         assert is_tensor(value)
         note_probabilities(inner, block, value, inner.caller_location(span))
-        note_single(inner, block, value, inner.caller_location(span))
+        note_applied(inner, block, value, span)
 
 
 def fill_inputs(inner: Frame, block: ast.Block) -> None:

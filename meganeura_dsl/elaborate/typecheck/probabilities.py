@@ -2,7 +2,7 @@
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.training_problems import ProbabilitiesAsLogits, SoftmaxOfOne
+from meganeura_dsl.elaborate.problems.training_problems import ProbabilitiesAsLogits
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.summary import Summarized
 from meganeura_dsl.elaborate.values import Tensor
@@ -11,9 +11,6 @@ from meganeura_dsl.syntax import ast
 
 _FUNCTIONS = {"cross_entropy": "softmax", "masked_cross_entropy": "softmax", "bce": "sigmoid"}
 """Losses of the library, and what each makes of its logits."""
-
-_SHARES = ("softmax", "log_softmax")
-"""Functions of the library that share 1 among the elements along an axis."""
 
 
 def normalised_by(value: Tensor) -> str:
@@ -47,22 +44,4 @@ def note_probabilities(inner: Frame, block: ast.Block, logits: Tensor, called: L
     function = _FUNCTIONS.get(block.name.text)
     if function is not None and normalised_by(logits) == function:
         problem = ProbabilitiesAsLogits(called, block.name.text, function)
-        inner.state.body.notes.append(ProblemError(problem))
-
-
-def note_single(inner: Frame, block: ast.Block, value: Tensor, called: Location) -> None:
-    """Note a softmax over an axis of size 1, which is the same whatever is given.
-
-    Only what the text of a block says counts: a number of the configuration may be 1.
-    """
-    frame = inner.parent
-    is_outermost = frame is not None and frame.parent is None and not frame.module.is_library
-    if inner.state.proof is None or not is_outermost:
-        return
-    axis = inner.names.get("axis", -1)
-    if block.name.text not in _SHARES or not inner.module.is_library or not isinstance(axis, int):
-        return
-    rank = value.type.rank
-    if -rank <= axis < rank and value.type.shape[axis] == 1:
-        problem = SoftmaxOfOne(called, block.name.text, axis % rank, rank)
         inner.state.body.notes.append(ProblemError(problem))

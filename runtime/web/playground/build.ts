@@ -43,17 +43,20 @@ const tour = readdirSync(here("lessons")).sort().map((file) => {
   return { id: file.replace(/\.md$/, ""), group: "Tour", title, text: text!.trim(), program };
 });
 
-const CASES = `${ROOT}/tests/dsl/shape_bugs/cases`;
-const puzzles = readdirSync(here(CASES)).sort().map((id) => {
-  const wrong = read(`${CASES}/${id}/wrong.mgn`).replace(/ *# mistake$/m, "");
+const CASES = ["tensorflow_program_bugs", "others"].flatMap((collection) => {
+  const folder = `${ROOT}/tests/shape_bugs/${collection}`;
+  return readdirSync(here(folder)).sort().map((id) => ({ id, folder: `${folder}/${id}` }));
+}).filter(({ folder }) => !/^# fed: /m.test(read(`${folder}/wrong.mgn`)));
+const puzzles = CASES.map(({ id, folder }) => {
+  const wrong = read(`${folder}/wrong.mgn`).replace(/ *# mistake$/m, "").replace(/^# cure: .*\n/m, "");
   const found = /^# ([^:]+): (.)(.*)\.\n([\s\S]*)$/.exec(wrong);
   if (!found) throw new Error(`${id}: the first line says where it is from, and what is wrong`);
   const [, origin, first, rest, program] = found;
   return {
     id, group: "Mend it", title: first!.toUpperCase() + rest,
     text: `A mistake that people made (${origin}). PyTorch or TensorFlow found it while running, or `
-      + "never; here it is refused at once. Mend the program so that it says what was meant.",
-    program, answer: read(`${CASES}/${id}/right.mgn`).replace(/^#.*\n/, ""),
+      + "never; here it is told at once. Mend the program so that it says what was meant.",
+    program, answer: read(`${folder}/right.mgn`).replace(/^#.*\n/, ""),
   };
 });
 

@@ -186,6 +186,26 @@ def test_a_softmax_over_more_is_not_noted(width: str, then: str) -> None:
     assert check(Source("net.mgn", ONE.format(width, then)), LOAD).reports == ()
 
 
+TRAIN = """\
+block Net(width)(x: [n, 2]) -> [n, width] = x |> fc: linear(width)
+model net = Net({})
+train fit(x: [batch, 2], y: i32[batch], t: [batch, {}]):
+  z = x |> net
+  minimize mse(z, t) + mean(f32(y))
+  metric shown = mean(f32({}))
+"""
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    ["argmax(z, 1)", "argmin(z, -1)", "softmax(z)", "cross_entropy(z, y)", "cross_entropy(z, t)"],
+)
+def test_a_choice_of_one_class_is_noted_in_a_training(chosen: str) -> None:
+    (note,) = check(Source("net.mgn", TRAIN.format(1, 1, chosen)), LOAD).reports
+    assert note.code == "N0008"
+    assert check(Source("net.mgn", TRAIN.format(2, 2, chosen)), LOAD).reports == ()
+
+
 def test_a_number_of_the_configuration_may_be_one() -> None:
     text = "block Pool(k)(x: [n, d]) -> [n, k] = x |> fc: linear(k) |> softmax\n"
     model = "block Fed(k)(x: [n, 4]) -> [n, k] = x |> p: Pool(k)\nmodel one = Fed(1)\n"
