@@ -128,7 +128,7 @@ class Checker:
         self.prefix = prefix
         self.proved: list[str] = []
         self.types: dict[tuple[int, str], TensorType] = {}
-        self._values: dict[tuple[int, int], Binding] = {}
+        self._values: dict[tuple[int, int, str], Binding] = {}
         self._before_each = before_each
         self.holds = 0
         self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
@@ -253,7 +253,7 @@ class Checker:
         around = next(each.span for each in nodes if each.span.start <= span.start < each.span.end)
         return tuple(
             (each.name, each.type)
-            for (start, _), each in sorted(self._values.items())
+            for (start, *_), each in sorted(self._values.items())
             if around.start <= start < around.end
         )
 
@@ -407,7 +407,8 @@ class Checker:
         for binding in bindings:
             if binding.span.source is self.module.source:
                 self.types.setdefault((binding.span.line, binding.name), binding.type)
-                self._values.setdefault((binding.span.start, binding.span.end), binding)
+                key = (binding.span.start, binding.span.end, binding.name)
+                self._values.setdefault(key, binding)
 
     def _begin(self, span: Span) -> None:
         """Begin with the declaration at a place."""

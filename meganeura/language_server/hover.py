@@ -44,11 +44,12 @@ def _problems(analysis: Analysis, offset: int) -> Iterator[str]:
 
 
 def _values(analysis: Analysis, offset: int) -> Iterator[str]:
-    """The type of the innermost value whose text is here."""
+    """The type of the innermost value whose text is here; of several results, that of each."""
     at = [each for each in analysis.result.values if each.span.start <= offset <= each.span.end]
     if at:
-        value = min(at, key=lambda each: each.span.end - each.span.start)
-        yield _code(f"{value.name}: {value.type}")
+        shortest = min(each.span.end - each.span.start for each in at)
+        inner = [each for each in at if each.span.end - each.span.start == shortest]
+        yield _code("\n".join(f"{each.name}: {each.type}" for each in inner))
 
 
 def _named(analysis: Analysis, mention: Mention) -> Iterator[str]:

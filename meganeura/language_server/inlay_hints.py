@@ -18,19 +18,22 @@ def inlay_hints(analysis: Analysis, shown: Range | None = None) -> list[InlayHin
     A stage has none that keeps the type which a stage behind it on its line says too, nor has a
     name that is bound to a pipe where its last stage says the same.
     """
-    values = {(each.span.start, each.span.end): each for each in analysis.result.values}
+    found: dict[tuple[int, int], list[Binding]] = {}
+    for each in analysis.result.values:
+        found.setdefault((each.span.start, each.span.end), []).append(each)
+    values = {span: last for span, (*_, last) in found.items()}
     nodes = [node for each in analysis.declarations for node in walk(each)]
     stages = {node.layer.span.start: node.layer for node in nodes if isinstance(node, ast.Pipe)}
     said_elsewhere = _said_by_stage(nodes, values) | _said_behind(nodes, values)
     hints: list[InlayHint] = []
-    for (start, end), value in sorted(values.items()):
+    for (start, end), bound in sorted(found.items()):
         if start in said_elsewhere:
             continue
         position = analysis.positions.position(end)
         if shown is not None and not shown.start.line <= position.line <= shown.end.line:
             continue
         is_stage = start in stages and stages[start].span.end == end
-        text = str(value.type).removeprefix("f32")
+        text = _types(bound)
         hints.append(
             InlayHint(
                 position,
@@ -40,6 +43,15 @@ def inlay_hints(analysis: Analysis, shown: Range | None = None) -> list[InlayHin
             )
         )
     return hints
+
+
+def _types(values: Sequence[Binding]) -> str:
+    """Returns the type of a value; of several results, the name and the type of each."""
+    types = [str(each.type).removeprefix("f32") for each in values]
+    if len(values) == 1:
+        return types[0]
+    names = (each.name.rpartition(".")[2] for each in values)
+    return ", ".join(f"{name}: {of}" for name, of in zip(names, types, strict=True))
 
 
 def _said_by_stage(nodes: Sequence[ast.Node], values: _Values) -> set[int]:

@@ -1,9 +1,9 @@
 """Values of expressions in an elaboration: sizes, numbers, tensors and layers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeGuard
+from typing import Self, TypeGuard
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.graph import Builder, Value
@@ -106,30 +106,49 @@ class TensorList:
 
 
 @dataclass(frozen=True)
-class LayerWeights:
-    """Trained parameters of a layer as one value, tensor by tensor; it never leaves its block."""
+class NamedTensors:
+    """Several tensors with a name each as one value, which never leaves its block."""
 
     layer: str
-    """The layer as it is written."""
+    """The layer that they are of, as it is written."""
     items: tuple[tuple[str, Tensor], ...]
-    """The tensors by their names inside of the layer, in the order of their declaration."""
-    is_changed: bool = False
-    """False of what the layer has itself, as long as it has no name of its own."""
+    """The tensors by name, in the order of their declaration."""
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The tensors without their names."""
         return tuple(tensor for _, tensor in self.items)
 
-    def changed(self, tensors: Sequence[Tensor]) -> "LayerWeights":
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names without their tensors."""
+        return tuple(name for name, _ in self.items)
+
+    def changed(self, tensors: Sequence[Tensor]) -> Self:
+        """Returns a value of the same names with other tensors."""
+        return replace(self, items=tuple(zip(self.names, tensors, strict=True)))
+
+
+@dataclass(frozen=True)
+class LayerWeights(NamedTensors):
+    """Trained parameters of a layer, by their names inside of the layer."""
+
+    is_changed: bool = False
+    """False of what the layer has itself, as long as it has no name of its own."""
+
+    def changed(self, tensors: Sequence[Tensor]) -> Self:
         """Returns weights of the same names with other tensors."""
-        names = (name for name, _ in self.items)
-        return LayerWeights(self.layer, tuple(zip(names, tensors, strict=True)), is_changed=True)
+        return replace(super().changed(tensors), is_changed=True)
+
+
+@dataclass(frozen=True)
+class NamedResults(NamedTensors):
+    """Several results of a block, by the names that its signature has for them."""
 
 
 Results = tuple[Tensor, ...]
 """The results of a block."""
-ElabValue = StaticValue | Tensor | TensorList | LayerWeights | Pattern | tuple[Tensor, ...]
+ElabValue = StaticValue | Tensor | TensorList | NamedTensors | Pattern | tuple[Tensor, ...]
 
 
 def is_size(value: ElabValue) -> TypeGuard[Size]:
@@ -179,7 +198,7 @@ def is_assumed_tensor(value: Tensor) -> bool:
 def is_static(value: ElabValue) -> TypeGuard[StaticValue]:
     """True if the value is known before any data is."""
     return isinstance(value, Axes) or not isinstance(
-        value, (Value, TensorList, LayerWeights, Pattern, tuple)
+        value, (Value, TensorList, NamedTensors, Pattern, tuple)
     )
 
 
@@ -206,6 +225,8 @@ def describe(value: ElabValue) -> str:
             return f"a list of {len(items)} tensor{'' if len(items) == 1 else 's'}"
         case LayerWeights(layer):
             return f"the weights of `{layer}`"
+        case NamedTensors(layer, items):
+            return f"{len(items)} results of `{layer}`"
         case Axes():
             return f"the axes {show_shape(value)}"
         case Invocation():

@@ -379,6 +379,13 @@ TrainStatement = Minimize | Project | Metric | Show | Run
 
 
 @dataclass(frozen=True, eq=False)
+class Result(Type):
+    """A result of a block: its type, `[n, c]`, and perhaps a name before it, `logits: [n, c]`."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class NamedKind(Node):
     """`bool`, `list[3]`: what a config parameter takes, by a word and perhaps a length."""
 
@@ -454,9 +461,14 @@ class Block(Node):
     name: Name
     parameters: tuple[Parameter, ...]
     inputs: tuple[Input, ...]
-    results: tuple[Type, ...] | None
+    results: tuple[Result, ...] | None
     where: tuple[Expression, ...]
     body: tuple[Statement, ...]
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """The names of the results, in order; none if they have none."""
+        return tuple(each.name for each in self.results or () if each.name is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,7 +527,7 @@ class ExpectMaps(Node):
 
     call: Call
     inputs: tuple[Type, ...]
-    results: tuple[Type, ...]
+    results: tuple[Result, ...]
     where: tuple[Expression, ...]
 
 

@@ -8,6 +8,7 @@ from meganeura.language_server.code_actions import code_actions, formatting
 from meganeura.language_server.code_lenses import code_lenses
 from meganeura.language_server.completion import completion
 from meganeura.language_server.hover import hover
+from meganeura.language_server.inlay_hints import inlay_hints
 from meganeura.language_server.navigation import (
     definition,
     document_symbols,
@@ -265,3 +266,16 @@ def test_a_comment_ends_where_an_old_line_end_is() -> None:
     data = semantic_tokens(analysed("# one\rtwo\ndef f(n) = n\n")).data
     assert data[2] == len("# one")
     assert all(each >= 0 for each in data)
+
+
+def test_the_name_of_several_results_shows_each() -> None:
+    text = (
+        "block Both()(x: [n, 8]) -> whole: [n, 8], total: [n]:\n"
+        "  return x, sum(x, 1)\n"
+        "block Net()(x: [n, 8]) -> [n]:\n"
+        "  out = x |> Both()\n"
+        "  return out.total\n"
+    )
+    assert "out.whole: f32[n, 8]\nout.total: f32[n]" in hovered(text, "out")
+    assert "whole: [n, 8], total: [n]" in hovered(text, "Both", 1)
+    assert [each.label for each in inlay_hints(analysed(text))] == [": whole: [n, 8], total: [n]"]

@@ -57,6 +57,26 @@ PROGRAMS = {
         """,
         {"n": 2, "s": 4},
     ),
+    "results by name, in rounds": (
+        """\
+        block Agent(c)(x: [n, 3]) -> logits: [n, c], value: [n]:
+          y = x |> fc: linear(c)
+          return y, sum(y, 1)
+
+        block Net(depth)(x: [n, 3]) -> y: [n, 3], value: [n]:
+          layer again: Agent(3)
+          out = x |> first: Agent(3)
+          for i in 0..depth:
+            out = out.logits |> layers[i]: Agent(3)
+          scan t in 0..3:
+            out = out.logits |> again
+            v[:, t] = out.value
+          return out.logits + (x |> again).logits, out.value + sum(v, 1)
+
+        model net = Net(2)
+        """,
+        {"n": 2},
+    ),
     "names that Python keeps, and names with numbers": (
         """\
         block Net(layers)(x: [n, 1, 4]) -> [n, 1, 3]:

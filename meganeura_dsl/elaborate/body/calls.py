@@ -14,6 +14,7 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
+from meganeura_dsl.elaborate.typecheck.expected_kinds import require_one
 from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.values import ElabValue, is_tensor
@@ -28,6 +29,7 @@ def evaluate_call(node: ast.Call, frame: Frame) -> ElabValue:
 def evaluate_pipe(node: ast.Pipe, frame: Frame) -> ElabValue:
     """The value of `x |> layer`."""
     value = lifted(frame, node.source.span, frame.evaluate(node.source))
+    require_one(frame, node.source.span, value)
     result = apply(node.layer, value, frame)
     if is_tensor(result) and not frame.module.is_library:
         frame.state.body.bindings.append(

@@ -16,11 +16,13 @@ from meganeura_dsl.elaborate.problems.gradient_problems import (
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.gradient_names import with_respect_to
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.tensor_values import scalar as scalar_tensor
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,
     LayerWeights,
+    NamedResults,
     Tensor,
     TensorList,
     assumed_tensor,
@@ -149,6 +151,11 @@ def _named(call: BuiltinCall) -> tuple[str, Tensor | LayerWeights]:
         )
     elif isinstance(value, list | TensorList):
         cure = Help("one call for each", "grad(scalar, x)")
+    elif isinstance(node, ast.Attribute) and _is_result(node, call.frame):
+        found, cure = (
+            f"`{text}`",
+            Help("name it before it is read, and read the name", f"h = {text}"),
+        )
     elif not isinstance(node, ast.Name | ast.Attribute):
         found = f"`{text}`" if is_tensor(value) else found
         cure = Help("name it before it is read, and read the name", f"y = {text}")
@@ -159,6 +166,12 @@ def _named(call: BuiltinCall) -> tuple[str, Tensor | LayerWeights]:
     else:
         return text, value
     raise ProblemError(WrongKind(call.frame.location(node.span), wanted, found, cure))
+
+
+def _is_result(node: ast.Attribute, frame: Frame) -> bool:
+    """True if an attribute is a result of several that have one name."""
+    base = node.base
+    return isinstance(base, ast.Name) and isinstance(frame.names.get(base.text), NamedResults)
 
 
 def _refuse_rounds(

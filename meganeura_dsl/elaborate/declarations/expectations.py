@@ -166,6 +166,12 @@ class Expectations:
         frame.build.facts = elaboration.facts
         for left, right in zip(wanted, found, strict=False):
             _check_mapped(node, frame, left, right)
+        names = [each.name for each in node.results]
+        outputs = [*elaboration.graph.outputs]
+        if len(wanted) == len(found) and any(names) and names != outputs:
+            what, expected = f"`{node.call.callee}`", ", ".join(f"`{each}`" for each in names)
+            found_names = ", ".join(f"`{each}`" for each in outputs)
+            raise ProblemError(ExpectationFailed(Location(node.span), what, expected, found_names))
         if len(wanted) != len(found):
             what, expected = f"`{node.call.callee}`", counted(len(wanted), "result")
             raise ProblemError(

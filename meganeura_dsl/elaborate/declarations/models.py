@@ -1,6 +1,6 @@
 """Models as graphs, their free sizes symbolic or given."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
@@ -183,7 +183,7 @@ def elaborate_values(
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = model_application(module, model, overrides, "", model.call.span, root)
-    results = _named_results(run_model(application, root, sizes or {}, inputs))
+    results = named_results(application, run_model(application, root, sizes or {}, inputs))
     named = [*state.body.named, *(NamedValue(*each) for each in results.items())]
     values = chosen_values(named, asked.patterns, shown=asked.shown)
     others = {name: each for name, each in values.items() if name not in results}
@@ -238,12 +238,19 @@ def _elaborate(
     sizes: Mapping[str, int],
     inputs: Inputs,
 ) -> Elaboration:
-    return finish(root.state, _named_results(run_model(application, root, sizes, inputs)))
+    results = run_model(application, root, sizes, inputs)
+    return finish(root.state, named_results(application, results))
 
 
-def _named_results(results: Results) -> dict[str, Tensor]:
-    """The results of a model by the names of its outputs."""
-    names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
+def named_results(application: Application, results: Results) -> dict[str, Tensor]:
+    """The results of a model by the names of its outputs, which are those of the signature.
+
+    Without names there a result is `output`, and several are `output0`, `output1` and so on.
+    """
+    names: Sequence[str] = application.block.result_names
+    if not names:
+        several = len(results) > 1
+        names = [f"output{index}" for index in range(len(results))] if several else ["output"]
     return dict(zip(names, results, strict=True))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.elaborate.values import LayerWeights, is_tensor
+from meganeura_dsl.elaborate.values import NamedTensors, is_tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.ops import Reshape
 from meganeura_dsl.syntax import ast
@@ -45,7 +45,7 @@ def bound_value(frame: Frame, span: Span, name: str, value: ElabValue) -> ElabVa
     """Returns what a name is bound to: a separate value where a `grad` is taken by the name."""
     if name not in gradient_names(frame.declaration):
         return value
-    if isinstance(value, LayerWeights):
+    if isinstance(value, NamedTensors):
         return value.changed([_separate(frame, span, each) for each in value.tensors])
     if not is_tensor(value) or not value.type.dtype.is_float:
         return value

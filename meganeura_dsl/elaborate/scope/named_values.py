@@ -35,14 +35,18 @@ def note_value(frame: Frame, name: str, value: ElabValue, *, is_shown: bool = Fa
         named.append(NamedValue(frame.join(name), value, is_shown))
 
 
-def note_results(frame: Frame, path: str, results: Results) -> None:
-    """Remember what the layer of a path gave; several results have numbers behind its path."""
+def note_results(frame: Frame, path: str, results: Results, names: Sequence[str]) -> None:
+    """Remember what the layer of a path gave.
+
+    Several results have their names behind its path, or numbers if they have none.
+    """
     named = frame.state.body.named
     if named is None:
         return
     several = len(results) > 1
     for number, each in enumerate(results):
-        named.append(NamedValue(f"{path}.{number}" if several else path, each))
+        name = names[number] if names else number
+        named.append(NamedValue(f"{path}.{name}" if several else path, each))
 
 
 def chosen_values(

@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.values import (
     Axes,
     BlockValue,
     ElabValue,
-    LayerWeights,
+    NamedTensors,
     OpenText,
     StaticValue,
     TensorList,
@@ -65,7 +65,7 @@ def symbols_in(value: ElabValue) -> frozenset[str]:
             return _union(value)
         case TensorList(items=items):
             return _union(items)
-        case LayerWeights():
+        case NamedTensors():
             return _union(value.tensors)
         case BlockValue(config=config):
             return _union(each for _, each in config)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from meganeura_dsl.elaborate.values import LayerWeights, Tensor
+    from meganeura_dsl.elaborate.values import NamedTensors, Tensor
     from meganeura_dsl.ir.ops.primitive.loop_region import Region
     from meganeura_dsl.symbolic.size import Dim, Size
     from meganeura_dsl.syntax import ast
@@ -49,8 +49,8 @@ class OpenScan:
     read: set[str] = field(default_factory=set[str])
     """The names of which an iteration reads what it finds, or leaves another value to the next."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])
-    weights: dict[str, LayerWeights] = field(default_factory=dict[str, "LayerWeights"])
-    """The weights that the iterations carry in parts, by name, and their values outside."""
+    grouped: dict[str, NamedTensors] = field(default_factory=dict[str, "NamedTensors"])
+    """The weights and results that iterations carry in parts, by name, as they are outside."""
     states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """The value, at the start of an iteration, of a state that iterations update."""
     going: Tensor | None = None

@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
 from meganeura_dsl.elaborate.typecheck.input_matching import constant_tensor
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of
-from meganeura_dsl.elaborate.values import LayerWeights, TensorList, is_tensor
+from meganeura_dsl.elaborate.values import NamedTensors, TensorList, is_tensor
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
@@ -84,7 +84,7 @@ def bind_config(
         else:
             fault = f"needs `{parameter.name}`"
             break
-        if parameter.kind is not None or isinstance(value, TensorList | LayerWeights | Dim):
+        if parameter.kind is not None or isinstance(value, TensorList | NamedTensors | Dim):
             location = inner.location(default.span) if default else inner.caller_location(span)
             value = fitted(inner, name, parameter, value, location)
         inner.names[parameter.name] = value

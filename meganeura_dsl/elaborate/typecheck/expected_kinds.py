@@ -3,10 +3,19 @@
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.result_problems import one_result
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.config_kinds import size_as_condition
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
-from meganeura_dsl.elaborate.values import ElabValue, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    ElabValue,
+    NamedResults,
+    Tensor,
+    describe,
+    is_size,
+    is_tensor,
+)
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
@@ -23,8 +32,14 @@ def evaluate_tensor(node: ast.Expression, frame: Frame) -> Tensor:
     """The value of an expression that must be one tensor."""
     value = lifted(frame, node.span, frame.evaluate(node))
     if not is_tensor(value):
-        raise ProblemError(WrongKind(frame.location(node.span), "a tensor", describe(value)))
+        raise wrong_kind(frame, node.span, "a tensor", value)
     return value
+
+
+def require_one(frame: Frame, span: Span, value: ElabValue) -> None:
+    """Raise `ProblemError` for several results where one value is needed; `span` gives them."""
+    if isinstance(value, NamedResults | tuple) and not isinstance(value, Axes):
+        raise wrong_kind(frame, span, "one value", value)
 
 
 def wrong_kind(
@@ -32,6 +47,8 @@ def wrong_kind(
 ) -> ProblemError:
     """The error that a value is not what is wanted."""
     problem = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    if isinstance(value, NamedResults):
+        cure = cure or one_result(" ".join(span.text.split()), value.names)
     cure = cure or _of_widths(frame, wanted, value)
     return problem or ProblemError(WrongKind(frame.location(span), wanted, describe(value), cure))
 

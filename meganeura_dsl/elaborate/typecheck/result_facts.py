@@ -1,8 +1,8 @@
-"""Facts of a result of whole numbers: `-> i32[n] where 0 <= result, result < c`.
+"""Facts of results of whole numbers: `-> i32[n] where 0 <= result, result < c`.
 
-They are clauses of the `where` that speak of `result`. A block proves them of what it returns, and
-whoever applies it knows them. `result` is no such word where the block has a parameter, an input or
-a size of this name.
+They are clauses of the `where` that speak of a result by its name, or of the only one, where it has
+no name, as `result`. A block proves them of what it returns, and whoever applies it knows them.
+`result` is no such word where the block has a parameter, an input or a size of this name.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,14 @@ from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax import ast
 
 RESULT = "result"
-"""The name of a block's only result in its facts."""
+"""The name of a result in facts where the signature has none for it."""
 
 
 @lru_cache(maxsize=1024)
-def result_facts(block: ast.Block) -> tuple[ast.Expression, ...]:
-    """The clauses of a `where` that speak of the result."""
+def _result_names(block: ast.Block) -> tuple[str, ...]:
+    """The names that facts have for the results, in order."""
+    if block.result_names:
+        return block.result_names
     own = {each.name for each in (*block.parameters, *block.inputs)}
     own |= {
         name
@@ -43,9 +45,14 @@ def result_facts(block: ast.Block) -> tuple[ast.Expression, ...]:
         if not isinstance(entry, ast.Rest)
         for name in names_in(entry)
     }
-    if RESULT in own:
-        return ()
-    return tuple(clause for clause in block.where if RESULT in names_in(clause))
+    return () if RESULT in own else (RESULT,)
+
+
+@lru_cache(maxsize=1024)
+def result_facts(block: ast.Block) -> tuple[ast.Expression, ...]:
+    """The clauses of a `where` that speak of results."""
+    names = {*_result_names(block)}
+    return tuple(clause for clause in block.where if not names.isdisjoint(names_in(clause)))
 
 
 @lru_cache(maxsize=1024)
@@ -59,9 +66,9 @@ def require_result_facts(
     inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue], results: Results
 ) -> None:
     """Raise `ProblemError` unless what a block returns is as its facts say."""
-    for clause, bounds in _stated(inner, block, signature).items():
+    for clause, (at, bounds) in _stated(inner, block, signature).items():
         for operator, bound in bounds:
-            if not has_bound(inner, results[0], operator, bound):
+            if not has_bound(inner, results[at], operator, bound):
                 location = inner.location(_last_return(block))
                 text = " ".join(clause.span.text.split())
                 raise ProblemError(ResultFactUnproved(location, block.name.text, text, clause.span))
@@ -70,44 +77,52 @@ def require_result_facts(
 def keep_result_facts(
     inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue], results: Results
 ) -> None:
-    """Let the caller know the facts of a result that it cannot see in what was returned."""
-    stated = [each for found in _stated(inner, block, signature).values() for each in found]
-    if not stated:
-        return
-    is_seen = all(has_bound(inner, results[0], *each) for each in stated)
-    if not is_seen or position_of(inner, results[0]) is None:
-        assume_bounds(inner, results[0], tuple(stated))
+    """Let the caller know the facts of results that it cannot see in what was returned."""
+    for at, stated in _by_result(_stated(inner, block, signature)).items():
+        is_seen = all(has_bound(inner, results[at], *each) for each in stated)
+        if not is_seen or position_of(inner, results[at]) is None:
+            assume_bounds(inner, results[at], stated)
 
 
 def assume_result_facts(
     inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue], results: Results
 ) -> None:
-    """Take the facts of a result for true, as the block was proved to give it."""
-    bounds = [each for found in _stated(inner, block, signature).values() for each in found]
-    if bounds:
-        assume_bounds(inner, results[0], tuple(bounds))
+    """Take the facts of results for true, as the block was proved to give them."""
+    for at, bounds in _by_result(_stated(inner, block, signature)).items():
+        assume_bounds(inner, results[at], bounds)
 
 
-def _stated(
-    inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]
-) -> dict[ast.Expression, Invariants]:
-    """Returns the bounds that each fact states for elements of the result."""
-    clauses = result_facts(block)
-    if not clauses:
-        return {}
+_Stated = Mapping[ast.Expression, tuple[int, Invariants]]
+
+
+def _by_result(stated: _Stated) -> dict[int, Invariants]:
+    """Returns the bounds of each result that has some, by its place."""
+    found: dict[int, Invariants] = {}
+    for at, bounds in stated.values():
+        found[at] = (*found.get(at, ()), *bounds)
+    return found
+
+
+def _stated(inner: Frame, block: ast.Block, signature: Mapping[str, ElabValue]) -> _Stated:
+    """Returns, for each fact, the place of the result and the bounds it states for its elements."""
+    names = _result_names(block)
+    taken = frozenset[str]().union(*map(symbols_in, signature.values()))
     kinds = [each.dtype or "f32" for each in block.results or ()]
-    if kinds != ["i32"]:
-        raise ProblemError(NoResultFact(inner.location(clauses[0].span), ", ".join(kinds)))
-    symbol = dim(marked(RESULT, frozenset[str]().union(*map(symbols_in, signature.values()))))
-    given = replace(inner, names={**signature, RESULT: symbol})
-    found: dict[ast.Expression, Invariants] = {}
-    for clause in clauses:
+    found: dict[ast.Expression, tuple[int, Invariants]] = {}
+    for clause in result_facts(block):
+        about = [at for at, name in enumerate(names) if name in names_in(clause)]
+        stated = kinds if names == (RESULT,) else [kinds[at] for at in about]
+        if stated != ["i32"]:
+            raise ProblemError(NoResultFact(inner.location(clause.span), ", ".join(stated)))
+        (at,) = about
+        symbol = dim(marked(names[at], taken))
+        given = replace(inner, names={**signature, names[at]: symbol})
         condition = clause_condition(clause, given, block)
         parts = condition.parts if isinstance(condition, And) else (condition,)
         bounds = [tuple(bounds_in(part, symbol)) for part in parts if part is not True]
         if not all(bounds):
             raise ProblemError(NoResultFact(inner.location(clause.span), "i32"))
-        found[clause] = tuple(each for part in bounds for each in part)
+        found[clause] = at, tuple(each for part in bounds for each in part)
     return found
 
 

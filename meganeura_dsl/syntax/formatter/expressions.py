@@ -323,9 +323,15 @@ class Phrase:
         self.write(" -> ")
         results = node.header.results or ()
         if len(results) == 1:
-            self.type(results[0])
+            self.result(results[0])
         else:
-            self.bracketed("()", results, self.type)
+            self.bracketed("()", results, self.result)
+
+    def result(self, node: ast.Result) -> None:
+        """A result, such as `[n, c]` or `logits: [n, c]`."""
+        if node.name is not None:
+            self.write(f"{node.name}: ")
+        self.type(node)
 
     def input(self, node: ast.Input) -> None:
         """An input, such as `x: [n, d]`, `x: whole [v, d]` or `mask: bool[s, t] = true`."""

@@ -69,7 +69,7 @@ def _expect(phrase: Phrase, node: ast.Expect) -> None:
             phrase.write(" maps ")
             phrase.listed(node.inputs, phrase.type)
             phrase.write(" -> ")
-            phrase.listed(node.results, phrase.type)
+            phrase.listed(node.results, phrase.result)
             _where(phrase, start, node.results[-1].span, node.where)
         case _:
             assert_never(node)
@@ -87,7 +87,7 @@ def _block(phrase: Phrase, node: ast.Block) -> None:
     if node.results:
         _pause(phrase, start, last, node.results[0].span, is_stacked=is_stacked)
         phrase.write("-> ")
-        phrase.listed(node.results, phrase.type)
+        phrase.listed(node.results, phrase.result)
         last, is_stacked = node.results[-1].span, False
     if node.where:
         _where(phrase, start, last, node.where, is_stacked=is_stacked)

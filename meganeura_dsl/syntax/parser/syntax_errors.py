@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.parser import setting_errors, statement_errors
+from meganeura_dsl.syntax.parser import result_errors, setting_errors, statement_errors
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE, Token
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
@@ -452,6 +452,9 @@ _RULES: tuple[Rule, ...] = (
     _foreign,
     statement_errors.called_behind_over,
     statement_errors.shown_alone,
+    result_errors.result_name,
+    result_errors.type_as_name,
+    result_errors.results_in_brackets,
     _method,
     _method_behind_pipe,
     _element_type,

@@ -5,7 +5,7 @@ and parts. A part that the rule leaves out is None. What the grammar cannot refu
 phrase shows (a name given twice, say) is refused here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -43,11 +43,12 @@ def _block(
     name: ast.Name,
     parameters: tuple[ast.Parameter, ...],
     inputs: tuple[ast.Input, ...],
-    results: tuple[ast.Type, ...] | None,
+    results: tuple[ast.Result, ...] | None,
     where: tuple[ast.Expression, ...] | None,
     body: tuple[ast.Statement, ...],
 ) -> ast.Block:
     _refuse_repetition([*parameters, *inputs])
+    _refuse_result_names((*parameters, *inputs, *_declared_in(body)), results or ())
     _refuse_outsiders(body, (ast.Minimize, ast.Project, ast.Metric, ast.Show, ast.Run), "block")
     return ast.Block(span, name, parameters, inputs, results, where or (), body)
 
@@ -68,9 +69,10 @@ def _expect_maps(
     span: Span,
     call: ast.Call,
     inputs: tuple[ast.Type, ...],
-    results: tuple[ast.Type, ...],
+    results: tuple[ast.Result, ...],
     where: tuple[ast.Expression, ...] | None,
 ) -> ast.ExpectMaps:
+    _refuse_result_names((), results)
     return ast.ExpectMaps(span, _named(call), inputs, results, where or ())
 
 
@@ -103,11 +105,12 @@ def _header(
     span: Span,
     parameters: tuple[ast.Parameter, ...],
     inputs: tuple[ast.Input, ...],
-    results: ast.Type | tuple[ast.Type, ...],
+    results: ast.Result | tuple[ast.Result, ...],
 ) -> ast.Block:
     """The header of a block of no name, which has no body."""
+    given = (results,) if isinstance(results, ast.Result) else results
     _refuse_repetition([*parameters, *inputs])
-    given = (results,) if isinstance(results, ast.Type) else results
+    _refuse_result_names((*parameters, *inputs), given)
     return ast.Block(span, ast.Name(span, ""), parameters, inputs, given, (), ())
 
 
@@ -129,6 +132,10 @@ def _input(span: Span, name: Token, type_: ast.Type, default: ast.Expression | N
 
 def _feed(span: Span, name: Token, whole: str | None, type_: ast.Type) -> ast.Input:
     return ast.Input(span, name.text, type_, whole is not None)
+
+
+def _result(span: Span, name: Token | None, of: ast.Type) -> ast.Result:
+    return ast.Result(span, of.dtype, of.shape, None if name is None else name.text)
 
 
 def _returned(_: Span, value: ast.Expression) -> tuple[ast.Return]:
@@ -348,6 +355,38 @@ def _refuse_repetition(binders: Iterable[ast.Parameter | ast.Input]) -> None:
         seen[name] = binder
 
 
+def _refuse_result_names(
+    binders: Sequence[ast.Parameter | ast.Input | ast.Declare], results: Sequence[ast.Result]
+) -> None:
+    """Refuse names that some results lack, and those of other results, inputs, weights or sizes."""
+    named = [each for each in results if each.name is not None]
+    if named and len(named) < len(results):
+        bare = next(each for each in results if each.name is None)
+        written = tuple(" ".join(each.span.text.split()) for each in results)
+        raise ProblemError(token_problems.ResultWithoutName(bare.span, written))
+    known: dict[str, tuple[str, Span]] = {}
+    for binder in binders:
+        match binder:
+            case ast.Input(name=name):
+                known[name] = "an input", binder.span
+            case ast.Parameter(name=name):
+                known[name] = "configuration", binder.span
+            case ast.Declare(path=path):
+                kind = binder.kind.split()[-1].replace("param", "parameter")
+                known[path.span.text] = f"a {kind}", binder.span
+    for each in (*(each.type for each in binders if isinstance(each, ast.Input)), *results):
+        for entry in each.shape.entries:
+            for name, size in _sizes_in(entry):
+                known.setdefault(name, ("a size", size.span))
+    for each in named:
+        assert each.name is not None
+        if each.name in known:
+            what, span = known[each.name]
+            problem = token_problems.DuplicateName(each.span, span, each.name, result_and=what)
+            raise ProblemError(problem)
+        known[each.name] = "a result", each.span
+
+
 def _sizes_in(entry: ast.Expression | ast.Rest) -> Iterator[tuple[str, ast.Node]]:
     """The sizes and rests that an entry of a shape names."""
     match entry:
@@ -360,6 +399,15 @@ def _sizes_in(entry: ast.Expression | ast.Rest) -> Iterator[tuple[str, ast.Node]
             yield from _sizes_in(right)
         case _:
             return
+
+
+def _declared_in(body: Iterable[ast.Statement]) -> Iterator[ast.Declare]:
+    """The parameters and states that a body declares."""
+    for statement in body:
+        if isinstance(statement, ast.Declare):
+            yield statement
+        elif isinstance(statement, ast.If):
+            yield from _declared_in((*statement.then, *statement.otherwise))
 
 
 def _refuse_outsiders(
@@ -397,6 +445,8 @@ ACTIONS: dict[str, Action] = {
     "header": _header,
     "inputs": _sequence,
     "input": _input,
+    "results": _sequence,
+    "result": _result,
     "feeds": _sequence,
     "feed": _feed,
     "whole": _phrase,

@@ -114,18 +114,26 @@ class MethodCall(SyntaxProblem, code="E0138"):
 
 
 class DuplicateName(SyntaxProblem, code="E0122"):
-    """A name is given twice: to arguments of one call, parameters, or an input and a size."""
+    """A name is given twice: to arguments, parameters, results, or an input and a size."""
 
     first: Span
     name: str
     is_size: bool = False
     """True if the first is a size of an input."""
     is_argument: bool = False
+    result_and: str = ""
+    """The kind of the first, such as `an input`, if the second is a result."""
 
     def report(self) -> Report:
         first, cure = Remark("first", "", self.first), Help("give one of them another name")
         if self.is_size:
             return self.say(f"`{self.name}` is a size and an input", "the input", cure, first)
+        if self.result_and == "a result":
+            return self.say(f"two results are called `{self.name}`", "the second", cure, first)
+        if self.result_and:
+            headline = f"`{self.name}` is {self.result_and} and a result"
+            cure = Help("give the result another name")
+            return self.say(headline, "the result", cure, first)
         if self.is_argument:
             given = [self.first.text, self.span.text]
             one = f"`{given[0]}`" if given[0] == given[1] else f"`{given[0]}` or `{given[1]}`"
@@ -142,6 +150,21 @@ class PositionalAfterNamed(SyntaxProblem, code="E0123"):
             "which parameter is this?",
             Help("name it, or move it before the named ones"),
         )
+
+
+class ResultWithoutName(SyntaxProblem, code="E0141"):
+    """A result has no name, and another one of the same signature has."""
+
+    results: tuple[str, ...]
+    """All results, as they are written."""
+
+    def report(self) -> Report:
+        parts = [
+            text if text.split("[")[0].rstrip().endswith(":") else f"result{at}: {text}"
+            for at, text in enumerate(self.results)
+        ]
+        cure = Help("name all of them, or none", f"-> {', '.join(parts)}")
+        return self.say("of these results some have names", "this one has none", cure)
 
 
 SHORTEST_KEYWORD = 4
@@ -171,6 +194,11 @@ _SAME_TYPES = {
     "boolean": "bool",
 }
 """Element types as other languages name them, of those that a tensor of a program can have."""
+
+
+def is_foreign_type(word: str) -> bool:
+    """True if other systems have an element type of this name, and the language another name."""
+    return word.lower() in _SAME_TYPES
 
 
 class UnknownElementType(SyntaxProblem, code="E0126"):

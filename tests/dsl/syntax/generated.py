@@ -196,6 +196,16 @@ KINDS_OF_CONFIG: Strategy[ast.ConfigKind | None] = st.one_of(
 
 
 @st.composite
+def _results(draw: st.DrawFn) -> tuple[ast.Result, ...]:
+    """One result or more; all of them have names, or none has."""
+    types, is_named = draw(several(TYPES, 1)), draw(st.booleans())
+    return tuple(
+        ast.Result(NOWHERE, each.dtype, each.shape, f"result_{at}" if is_named else None)
+        for at, each in enumerate(types)
+    )
+
+
+@st.composite
 def _headers(draw: st.DrawFn) -> ast.Block:
     names = draw(st.lists(WORDS, unique=True, max_size=3))
     middle = draw(st.integers(0, len(names)))
@@ -207,7 +217,7 @@ def _headers(draw: st.DrawFn) -> ast.Block:
         ast.Name(NOWHERE, ""),
         tuple(map(_parameter, names[:middle], kinds, defaults)),
         _inputs(names[middle:], types),
-        draw(several(TYPES, 1)),
+        draw(_results()),
         (),
         (),
     )
@@ -228,7 +238,7 @@ def _blocks(draw: st.DrawFn) -> ast.Block:
         draw(NAMES),
         tuple(map(_parameter, names[:middle], kinds, defaults)),
         _inputs(names[middle:], types),
-        draw(st.none() | several(TYPES, 1)),
+        draw(st.none() | _results()),
         draw(several(EXPRESSIONS)),
         draw(bodies(IN_BLOCK)),
     )
@@ -271,7 +281,7 @@ DECLARATIONS: Strategy[ast.Declaration] = st.one_of(
     made(ast.Train, NAMES, INPUTS, several(EXPRESSIONS), bodies(IN_TRAIN)),
     made(ast.ExpectHas, APPLIED, COUNTS),
     made(ast.ExpectHolds, APPLIED, several(made(ast.Held, PATHS, TYPES), 1)),
-    made(ast.ExpectMaps, APPLIED, several(TYPES, 1), several(TYPES, 1), several(EXPRESSIONS)),
+    made(ast.ExpectMaps, APPLIED, several(TYPES, 1), _results(), several(EXPRESSIONS)),
 )
 
 

@@ -171,6 +171,7 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
 # --- declarations --------------------------------------------------------------------------------
 
 N = ("Type", None, ("Pattern", (("Name", "n"),)))
+R = ("Result", None, N[2], None)
 X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", None)
 
 
@@ -180,18 +181,20 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", 
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
             (("Parameter", "x", None, None), ("Parameter", "y", None, TWO)), X)),
-        ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
+        ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (R,),
             (), (("Return", (Y,)),))),
+        ("block f()(x: [n]) -> a: [n], b: i32[n] = y", ("Block", ("Name", "f"), (), (X_INPUT,),
+            ((*R[:3], "a"), ("Result", "i32", N[2], "b")), (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
             ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
-            (N, N), (X, Y), (("Return", (X, X)),))),
+            (R, R), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
             (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X, ()),))),
         ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
             "Block", ("Name", "f"), (
                 ("Parameter", "g", ("BlockKind", None), X),
                 ("Parameter", "h", ("BlockKind", ("Block", ("Name", "h"),
-                    (("Parameter", "y", None, None),), (X_INPUT,), (N, N), (), ())), None)),
+                    (("Parameter", "y", None, None),), (X_INPUT,), (R, R), (), ())), None)),
             (), None, (), (("Return", (X,)),))),
         ("block f()():\n  return x", ("Block", ("Name", "f"), (), (), None, (),
             (("Return", (X,)),))),
@@ -200,8 +203,8 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", 
         ("expect m has 1_0 params, 2 weights", ("ExpectHas", call("m"),
             (("Count", 10, "params"), ("Count", 2, "weights")))),
         ("expect m(1) maps [n], i32[n] -> [n], u8[n]", ("ExpectMaps", call("m", ONE),
-            (N, ("Type", "i32", N[2])), (N, ("Type", "u8", N[2])), ())),
-        ("expect m maps [n] -> [n] where x, y", ("ExpectMaps", call("m"), (N,), (N,), (X, Y))),
+            (N, ("Type", "i32", N[2])), (R, ("Result", "u8", N[2], None)), ())),
+        ("expect m maps [n] -> [n] where x, y", ("ExpectMaps", call("m"), (N,), (R,), (X, Y))),
         ("expect m holds a[1].b: [n], c: i32[n]", ("ExpectHolds", call("m"), (
             ("Held", ("Path", ("a", ONE, "b")), N),
             ("Held", ("Path", ("c",)), ("Type", "i32", N[2]))))),
@@ -410,6 +413,8 @@ def again(node: ast.Node) -> str:
             return f"block B()({text}):\n  return x"
         case ast.Count():
             return f"expect m has {text}"
+        case ast.Result():
+            return f"expect m maps [n] -> {text}"
         case ast.Type() | ast.Pattern():
             return f"expect m maps {text} -> [n]"
         case ast.Rest():

@@ -22,6 +22,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
+from meganeura_dsl.elaborate.scope.linker import block_behind
 from meganeura_dsl.elaborate.scope.new_symbols import marked, symbols_in, with_symbols_as
 from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
 from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Frame
@@ -265,6 +266,11 @@ class _Fit:
             raise self._refused(f"gives {counted(len(results), 'result')}, not {len(declared)}")
         for wanted, value in zip(declared, results, strict=True):
             self._compare(frame, wanted, value.type)
+        block = block_behind(self.value.module, self.value.declaration)
+        names = () if block is None else block.result_names
+        if self.header.result_names not in ((), names):
+            due = ", ".join(self.header.result_names)
+            raise self._refused(f"names its results {', '.join(names) or 'not at all'}, not {due}")
 
     def _assume(self, clauses: Clauses, frame: Frame) -> None:
         for clause in clauses:

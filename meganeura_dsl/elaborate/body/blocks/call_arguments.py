@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.problems.name_problems import UnknownName, UnreadNa
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
+from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor, require_one
 from meganeura_dsl.elaborate.values import ElabValue, Pattern, describe
 from meganeura_dsl.syntax import ast
 
@@ -27,6 +27,7 @@ def call_arguments(call: ast.Call, piped: ElabValue | None, frame: Frame) -> Arg
             value = layer_named(argument.value, frame)
         else:
             value = frame.evaluate(argument.value)
+            require_one(frame, argument.value.span, value)
         if argument.name is None:
             positional.append(value)
         elif argument.name == TRAINING and _is_true(argument.value):

@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,
     LayerWeights,
+    NamedResults,
     Opaque,
     is_number,
     is_size,
@@ -40,7 +41,7 @@ def evaluate_binary(node: ast.Binary, frame: Frame) -> ElabValue:
         return left
     right = evaluate_right(node, left, frame, frame.operand)
     for side, value in ((node.left, left), (node.right, right)):
-        if isinstance(value, BlockValue):
+        if isinstance(value, BlockValue | NamedResults):
             raise wrong_kind(frame, side.span, "a tensor or a number", value)
     if isinstance(left, LayerWeights) or isinstance(right, LayerWeights):
         return combine_weights(frame, node.operator_span, node.operator, left, right)

@@ -7,6 +7,11 @@ from meganeura_dsl.diagnostics.other_names import Answer, Form, other_names
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.expressions.inner_layers import inner_layer
 from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_item_text, splice_text
+from meganeura_dsl.elaborate.body.expressions.result_access import (
+    require_results,
+    result_named,
+    result_paths,
+)
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
 from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
@@ -186,8 +191,12 @@ def layer_words(name: str, frame: Frame) -> str | None:
 
 
 def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> ElabValue:
-    """The parameter or state at a path such as `fc.weight`."""
+    """A result of a block by its name, or the parameter or state at a path such as `fc.weight`."""
     relative = _dotted(node, frame)
+    if isinstance(node, ast.Attribute):
+        result = result_named(node, frame, is_path=relative is not None)
+        if result is not None:
+            return result
     if relative is None:
         raise ProblemError(
             WrongKind(frame.location(node.span), "a parameter's path", node.span.text)
@@ -195,12 +204,14 @@ def evaluate_attribute(node: ast.Attribute | ast.Spliced, frame: Frame) -> ElabV
     value = frame.names.get(relative) or _parameter(relative, frame)
     if value is not None:
         return value
+    foreign = _foreign(relative, frame)
+    if foreign is None and isinstance(node, ast.Attribute):
+        require_results(node, frame)
     prefix = f"{frame.path}." if frame.path else ""
     known = [key.removeprefix(prefix) for key in frame.state.body.leaves if key.startswith(prefix)]
-    location, close = frame.location(node.span), nearest(relative, known)
-    raise ProblemError(
-        UnknownName(location, relative, "parameter", close, _foreign(relative, frame))
-    )
+    location = frame.location(node.span)
+    close = nearest(relative, [*known, *result_paths(frame)])
+    raise ProblemError(UnknownName(location, relative, "parameter", close, foreign))
 
 
 def _foreign(dotted: str, frame: Frame) -> Answer | None:

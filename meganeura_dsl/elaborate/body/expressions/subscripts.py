@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
+from meganeura_dsl.elaborate.typecheck.expected_kinds import wrong_kind
 from meganeura_dsl.elaborate.typecheck.positions import POSITION
 from meganeura_dsl.elaborate.typecheck.tensor_values import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
@@ -40,9 +41,7 @@ def evaluate_subscript(node: ast.Subscript, frame: Frame) -> ElabValue:
     if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
         raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
     if not isinstance(base, list | Axes | TensorList):
-        raise ProblemError(
-            WrongKind(frame.location(node.base.span), "a list or a tensor", describe(base))
-        )
+        raise wrong_kind(frame, node.base.span, "a list or a tensor", base)
     items = base.items if isinstance(base, TensorList) else base
     if len(node.entries) != 1:
         raise ProblemError(

@@ -33,11 +33,12 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, con
 from meganeura_dsl.elaborate.scope.named_values import note_results
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
+from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config, bind_inputs
 from meganeura_dsl.elaborate.typecheck.input_matching import match_inputs
 from meganeura_dsl.elaborate.typecheck.shape_patterns import solved_names
 from meganeura_dsl.elaborate.typecheck.where_clauses import check_where
-from meganeura_dsl.elaborate.values import ElabValue, Results, is_static, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, NamedResults, Results, is_static, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -55,7 +56,18 @@ def apply_value(
         if block is None or block.inputs:
             return configured(call, value, arguments, frame)
     results = apply_block(call, value, arguments, frame)
-    return results[0] if len(results) == 1 else results
+    if len(results) == 1:
+        return results[0]
+    names = _result_names(value)
+    if not names:
+        return results
+    return NamedResults(layer_text(call), tuple(zip(names, results, strict=True)))
+
+
+def _result_names(value: BoundBlock) -> tuple[str, ...]:
+    """The names that a signature has for its results; none if it has none."""
+    block = block_behind(value.module, value.declaration)
+    return () if block is None else block.result_names
 
 
 def apply_block(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame) -> Results:
@@ -87,12 +99,13 @@ def _remember_mode(call: ast.Call, mode: Mapping[str, ElabValue], frame: Frame) 
 def _apply_bare(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame) -> Results:
     if value.path is not None:
         results = _apply_again(call, value, arguments, frame)
-        note_results(frame, value.path, results)
+        note_results(frame, value.path, results, _result_names(value))
         return results
     given = filled_in(call, value, arguments, frame)
     results = _apply_layer(call, value, given, frame)
     if call.label is not None:
-        note_results(frame, frame.join(path_text(call.label, frame)), results)
+        path = frame.join(path_text(call.label, frame))
+        note_results(frame, path, results, _result_names(value))
     return results
 
 

@@ -17,7 +17,8 @@ from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,
-    LayerWeights,
+    NamedResults,
+    NamedTensors,
     Tensor,
     TensorList,
     describe,
@@ -37,6 +38,8 @@ def run_bind(statement: ast.Bind, frame: Frame) -> None:
         return
     if isinstance(value, TensorList):
         parts = value.items
+    elif isinstance(value, NamedResults):
+        parts = value.tensors
     else:
         parts = value if isinstance(value, tuple | list) else (value,)
     if len(parts) != len(statement.targets):
@@ -63,7 +66,7 @@ def _as_many(statement: ast.Bind, count: int, *, is_list: bool) -> Help:
 
 
 def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...") -> None:
-    is_several = isinstance(value, TensorList | LayerWeights)
+    is_several = isinstance(value, TensorList | NamedTensors)
     if not is_tensor(value) and not is_static(value) and not is_several:
         location, found = frame.location(target.span), describe(value)
         cure = _one_of(target, value, text, frame)
@@ -74,9 +77,13 @@ def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...")
         span = value.span or target.span
         raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
     value = frame.names[target.text] = bound_value(frame, target.span, target.text, value)
-    note_value(frame, target.text, value)
-    if is_tensor(value) and not frame.module.is_library:
-        frame.state.body.bindings.append(Binding(target.span, target.text, frame.path, value.type))
+    bound = {target.text: value}
+    if isinstance(value, NamedResults):
+        bound = {f"{target.text}.{name}": each for name, each in value.items}
+    for name, each in bound.items():
+        note_value(frame, name, each)
+        if is_tensor(each) and not frame.module.is_library:
+            frame.state.body.bindings.append(Binding(target.span, name, frame.path, each.type))
 
 
 def _one_of(target: ast.Name, value: ElabValue, written: str, frame: Frame) -> Help | str:

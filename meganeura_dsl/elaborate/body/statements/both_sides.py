@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import ByRoundError
-from meganeura_dsl.elaborate.values import ElabValue, LayerWeights, is_tensor
+from meganeura_dsl.elaborate.values import ElabValue, NamedTensors, is_tensor
 from meganeura_dsl.symbolic.assumptions import negate
 from meganeura_dsl.syntax import ast
 
@@ -72,7 +72,7 @@ def on_both_sides(
 def _joined(frame: Frame, name: str, first: ElabValue, other: ElabValue) -> ElabValue:
     """Returns the common knowledge of the two values that a name may have."""
     require_same(frame, name, first, other)
-    if first is other or not (is_tensor(first) or isinstance(first, LayerWeights)):
+    if first is other or not (is_tensor(first) or isinstance(first, NamedTensors)):
         return first
     return any_like(frame, first)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.statements.scan_names import has_same_type
@@ -15,6 +16,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import (
     ElabValue,
+    NamedTensors,
     Tensor,
     describe,
     is_tensor,
@@ -35,6 +37,17 @@ def carry_rebound(frame: Frame, scan: OpenScan) -> None:
             continue
         if has_same_type(frame, leaf, after)[0]:
             scan.read.add(name)
+
+
+def refuse_other_parts(statement: ast.Scan, frame: Frame, scan: OpenScan) -> None:
+    """Refuse an iteration that leaves something else in place of weights or of named results."""
+    for name, value in scan.grouped.items():
+        after = frame.names.get(name, value)
+        if isinstance(after, NamedTensors) and after.names == value.names:
+            continue
+        problem = _unstable(statement, frame, name, (value, after), None)
+        cure = Help("what a round binds to another kind of value needs another name")
+        raise ProblemError(replace(problem, cure=cure))
 
 
 def refuse_changed(

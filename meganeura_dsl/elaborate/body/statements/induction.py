@@ -28,7 +28,7 @@ from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
 from meganeura_dsl.elaborate.values import (
     ElabValue,
-    LayerWeights,
+    NamedTensors,
     Results,
     Tensor,
     assumed_tensor,
@@ -319,7 +319,7 @@ def _at_last(loop: Loop, index: Dim, value: ElabValue) -> ElabValue:
     last = {str(index): loop.stop - 1}
     if is_tensor(value):
         return _tensor_at(loop, last, value)
-    if isinstance(value, LayerWeights):
+    if isinstance(value, NamedTensors):
         return value.changed([_tensor_at(loop, last, each) for each in value.tensors])
     return with_values(value, last) if is_static(value) else value
 
@@ -354,11 +354,10 @@ def require_same(frame: Frame, name: str, before: ElabValue, after: ElabValue) -
         same = isinstance(equal(frame, before, after), Proved)
     elif is_tensor(before) and is_tensor(after):
         same = _is_of_type(frame, before, after)
-    elif isinstance(before, LayerWeights) and isinstance(after, LayerWeights):
-        pairs = zip(before.items, after.items, strict=False)
-        same = len(before.items) == len(after.items) and all(
-            name == other and _is_of_type(frame, a, b) for (name, a), (other, b) in pairs
-        )
+    elif isinstance(before, NamedTensors) and isinstance(after, NamedTensors):
+        pairs = zip(before.tensors, after.tensors, strict=False)
+        is_like = type(before) is type(after) and before.names == after.names
+        same = is_like and all(_is_of_type(frame, a, b) for a, b in pairs)
     else:
         same = False
     if not same:
@@ -388,7 +387,7 @@ def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
         return ()
     if is_size(before) and is_size(after):
         return (after - before,)
-    if isinstance(before, LayerWeights) and isinstance(after, LayerWeights):
+    if isinstance(before, NamedTensors) and isinstance(after, NamedTensors):
         return ()
     if not is_tensor(before) or not is_tensor(after):
         raise UnstableError(name, before, after)
@@ -442,7 +441,7 @@ def _any_numbers(loop: Loop) -> dict[str, ElabValue]:
     return {
         name: any_like(frame, value)
         for name, value in found
-        if isinstance(value, LayerWeights)
+        if isinstance(value, NamedTensors)
         or (
             is_tensor(value)
             and (value.type.dtype is DType.I32 or name in gradient_names(frame.declaration))
@@ -450,9 +449,9 @@ def _any_numbers(loop: Loop) -> dict[str, ElabValue]:
     }
 
 
-def any_like(frame: Frame, value: Tensor | LayerWeights) -> Tensor | LayerWeights:
+def any_like(frame: Frame, value: Tensor | NamedTensors) -> Tensor | NamedTensors:
     """A tensor, or weights, of which nothing is known but the type."""
-    if isinstance(value, LayerWeights):
+    if isinstance(value, NamedTensors):
         return value.changed([any_tensor(frame, each, each.type.shape) for each in value.tensors])
     return any_tensor(frame, value, value.type.shape)
 

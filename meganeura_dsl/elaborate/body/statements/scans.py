@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
 from meganeura_dsl.elaborate.body.statements.carried_names import (
     carry_rebound,
     refuse_changed,
+    refuse_other_parts,
     two_types,
 )
 from meganeura_dsl.elaborate.body.statements.carried_weights import (
@@ -47,7 +48,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.values import (
     ElabValue,
-    LayerWeights,
+    NamedTensors,
     Tensor,
     describe,
     is_tensor,
@@ -195,6 +196,7 @@ class _Round:
             self._begin(scan)
             join_parts(frame, scan)
             frame.execute(self.statement.body)
+            refuse_other_parts(self.statement, frame, scan)
             frame.names = in_parts(frame.names)
             carry_rebound(frame, scan)
             refuse_changed(self.statement, frame, names, scan)
@@ -294,7 +296,7 @@ def _opened(
     bound = {name: frame.names[name] for name in bound_names(statement) if name in frame.names}
     bound.pop(statement.variable.text, None)
     before = tensors_in(bound)
-    weights = {name: each for name, each in bound.items() if isinstance(each, LayerWeights)}
+    grouped = {name: each for name, each in bound.items() if isinstance(each, NamedTensors)}
     carried = {name: region.leaf(value.type) for name, value in before.items()}
     once = frozenset(name for name, count in mentions(statement).items() if count == 1)
     parts = frozenset(each.target.text for each in walk(statement) if isinstance(each, ast.Part))
@@ -306,7 +308,7 @@ def _opened(
     }
     return OpenScan(
         frame, region, index, start, stop, frame.build.count, carried, before, parts, once, bound,
-        is_certain=is_certain, read=set(in_parts(weights)), weights=weights,
+        is_certain=is_certain, read=set(in_parts(grouped)), grouped=grouped,
     )  # fmt: skip
 
 

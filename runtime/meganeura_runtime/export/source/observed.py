@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.values import Axes, ElabValue, Tensor, TensorList, is_tensor
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    ElabValue,
+    NamedResults,
+    Tensor,
+    TensorList,
+    is_tensor,
+)
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.form_problems import refusal
@@ -33,10 +40,15 @@ class Observed:
         """Returns True for a node that is a tensor, several or a list of them."""
         return any(
             is_tensor(each)
-            or isinstance(each, TensorList)
+            or isinstance(each, TensorList | NamedResults)
             or (isinstance(each, tuple) and not isinstance(each, Axes))
             for each in self.values(node)
         )
+
+    def result_names(self, node: ast.Node) -> tuple[str, ...]:
+        """The names of the results that a node was; none if it was anything else."""
+        found = {each.names for each in self.values(node) if isinstance(each, NamedResults)}
+        return found.pop() if len(found) == 1 else ()
 
     def type_of(self, node: ast.Node) -> TensorType:
         """The type of a tensor, of which the element type and the rank are always the same."""

@@ -35,6 +35,9 @@ def expression(writer: BlockWriter, node: ast.Expression) -> Code:
             if writer.env.get(text) in ("static", "size", "config"):
                 return writer.static(node, "forward")
             return Code(writer.paths.access([Step("word", text)], (text,)))
+        case ast.Attribute(base=base, name=name) if name in writer.seen.result_names(base):
+            place = writer.seen.result_names(base).index(name)
+            return Code(f"{writer.expression(base).within(ATOM)}[{place}]")
         case ast.Attribute() | ast.Spliced():
             return _parameter(writer, node)
         case ast.Unary(operator="not", operand=operand):

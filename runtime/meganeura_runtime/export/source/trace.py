@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.declarations.models import (
     Elaboration,
     Inputs,
     finish,
+    named_results,
     opened,
     run_model,
 )
@@ -234,5 +235,4 @@ def _elaborated(
     overrides = Arguments((), dict(config))
     application = model_application(module, model, overrides, "", model.call.span, root)
     results = run_model(application, root, sizes, Inputs())
-    names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
-    return finish(state, dict(zip(names, results, strict=True)))
+    return finish(state, named_results(application, results))
