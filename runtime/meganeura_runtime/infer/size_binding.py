@@ -6,7 +6,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate
 from meganeura_runtime.infer.inference_problems import InputShape, OpenSize, WrongInputs
-from meganeura_runtime.io.tensors.shape_mismatch import transposed
+from meganeura_runtime.infer.shape_hints import shape_hint
 
 CHOSEN = "the command line"
 
@@ -58,6 +58,12 @@ class Sizes:
         """The names in a size that have no number yet."""
         return sorted(size.variables() - self.known.keys()) if isinstance(size, Dim) else []
 
+    def number(self, size: Size, but: str) -> int | None:
+        """The number of a size, by all origins but one; None if a name of it is open."""
+        names = size.variables() if isinstance(size, Dim) else frozenset[str]()
+        is_open = any(self.origins.get(each, but) == but for each in names)
+        return None if is_open else evaluate(size, self.known)
+
     def learn(self, size: Size, number: int, origin: str) -> None:
         """Bind the only open name of a size to the only number that fits, if there is one."""
         names = self.open_names(size)
@@ -83,12 +89,9 @@ def _mismatch(name: str, given: Sequence[int], wanted: TensorType, sizes: Sizes)
     known = tuple(
         (each, sizes.known[each], sizes.origins[each]) for each in sorted(used & sizes.known.keys())
     )
-    return InputShape(name, str(list(given)), str(wanted), known, _hint(given, wanted, sizes))
+    return InputShape(name, str(list(given)), str(wanted), known, _hint(name, given, wanted, sizes))
 
 
-def _hint(given: Sequence[int], wanted: TensorType, sizes: Sizes) -> str:
-    if len(given) == len(wanted.shape) - 1:
-        return "an axis is missing: a single example is still a batch, of size 1"
-    if any(sizes.open_names(size) for size in wanted.shape) or len(given) != len(wanted.shape):
-        return ""
-    return transposed(given, [evaluate(size, sizes.known) for size in wanted.shape])
+def _hint(name: str, given: Sequence[int], wanted: TensorType, sizes: Sizes) -> str:
+    numbers = [sizes.number(size, but=f"`{name}`") for size in wanted.shape]
+    return shape_hint(name, given, wanted.shape, numbers)

@@ -152,13 +152,15 @@ class DataType(DataProblem, code="E0524"):
     name: str
     given: str
     wanted: str
+    cure: Help | None = None
 
     def report(self) -> Report:
         stored = f"store {self.wanted} in the file"
         has_floats = self.given.lstrip("b").startswith("f")
+        other = Help(f"{stored}, or declare the input as f32" if has_floats else stored)
         return self.words(
             f"`{self.name}` holds {self.given}, and the input it feeds is {self.wanted}",
-            advice=Help(f"{stored}, or declare the input as f32" if has_floats else stored),
+            advice=self.cure or other,
         )
 
 

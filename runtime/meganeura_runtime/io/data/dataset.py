@@ -15,8 +15,6 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.example_axis import counting_size
-from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern
-from meganeura_dsl.elaborate.values import show_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim, evaluate
 from meganeura_runtime.io.data.data_problems import (
@@ -28,6 +26,7 @@ from meganeura_runtime.io.data.data_problems import (
     TwoTensors,
     UnequalExamples,
 )
+from meganeura_runtime.io.data.shape_cures import class_rows, shape_cure
 from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
 from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
 from meganeura_runtime.io.tensors.joined_array import Joined
@@ -161,8 +160,9 @@ class _Matcher:
             present, feeds = tuple(self.tensors), self.feeds(name, shown)
             raise ProblemError(MissingTensor(self.span, self.path, name, present, shown, feeds))
         if tensor.is_float and not wanted.dtype.is_float:
-            problem = DataType(self.span, self.path, name, tensor.stored, wanted.dtype.value)
-            raise ProblemError(problem)
+            cure = class_rows(shown, tensor, wanted)
+            kinds = tensor.stored, wanted.dtype.value
+            raise ProblemError(DataType(self.span, self.path, name, *kinds, cure))
         rows = self.rows_of_an_example(shown, wanted)
         shape = tuple(evaluate(size, self.input_spec.sizes) for size in wanted.shape)
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
@@ -239,35 +239,27 @@ class _Matcher:
         if len(set(counts.values())) > 1:
             raise ProblemError(UnequalExamples(self.span, path, tuple(counts.items())))
 
+    def examples_of_others(self, name: str) -> frozenset[int]:
+        """The numbers of examples of the tensors that have the shape of other inputs."""
+        found: set[int] = set()
+        for other, wanted in self.input_spec.inputs.items():
+            tensor = self.tensors.get(self.input_spec.tensors.get(other, other))
+            example = tuple(evaluate(size, self.input_spec.sizes) for size in wanted.shape[1:])
+            if other != name and tensor is not None and tensor.shape[1:] == example:
+                found.update(tensor.shape[:1])
+        return frozenset(found)
+
     def mismatch(
         self, name: str, tensor: StoredTensor, wanted: TensorType, shape: Sequence[int]
     ) -> DataShape:
         """The problem of a tensor that does not have the shape of the input of a name."""
         cure = None
-        if tensor.shape and wanted.rank and name not in self.input_spec.whole:
-            cure = _declared_as_stored(name, tensor.shape, wanted, shape)
+        if wanted.rank and name not in self.input_spec.whole:
+            cure = shape_cure(name, tensor, wanted, shape, self.examples_of_others(name))
         hint = transposed(tensor.shape[1:], shape[1:], offset=1)
         if cure is None and hint:
             cure = Help(hint)
         return DataShape(self.span, self.path, tensor.name, str(tensor), str(wanted), cure)
-
-
-def _declared_as_stored(
-    name: str, stored: Sequence[int], wanted: TensorType, shape: Sequence[int]
-) -> Help | None:
-    """An input with the shape of its tensor, and how it comes to the shape that it is to have.
-
-    `shape` is that of the input, in numbers. None if the program would need another layout for
-    which there is more than one reading.
-    """
-    first = wanted.shape[0]
-    found = layout_pattern((first, *stored[1:]), (first, *shape[1:]), (), same=lambda a, b: a == b)
-    dtype = wanted.dtype.value if wanted.dtype.is_integer else ""
-    declared = f"{name}: {dtype}{show_shape((first, *stored[1:]))}"
-    if found is None:
-        return Help("declare the input as the data has it, or give other data", declared)
-    text = f"declare the input as the data has it, `{declared}`, and where it is used, write"
-    return Help(text, f"rearrange({name}, {found[1]})")
 
 
 def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:

@@ -333,6 +333,40 @@ def test_a_transposed_tensor_is_recognised() -> None:
     assert [remark.text for remark in report.remarks] == ["f32[4, 2, 3, 1]", "f32[batch, 1, 2, 3]"]
 
 
+ROWS = InputSpec({"x": f32(BATCH, 3), "y": f32(BATCH, 10)}, {"batch": 2})
+CLASSES = InputSpec({"x": f32(BATCH, 3), "y": i32(BATCH)}, {"batch": 2})
+COLUMN = InputSpec({"x": f32(BATCH, 3), "y": f32(BATCH, 1)}, {"batch": 2})
+PICTURE = InputSpec({"x": f32(BATCH, 1, 4, 3)}, {"batch": 2})
+CLIP = InputSpec({"x": f32(BATCH, 5, 3), "y": i32(BATCH)}, {"batch": 2})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "x", "y", "cure"),
+    [
+        (ROWS, (8, 3), np.zeros(8, np.int64), "one_hot(y, 10)"),
+        (ROWS, (8, 3), np.zeros(10, np.int64), "one_hot(y, 10)"),
+        (ROWS, (8, 3), np.zeros(10, np.float32), "of size 1: [1, 10]"),
+        (CLASSES, (8, 3), np.zeros((8, 10), np.float32), "`y: [batch, 10]`"),
+        (CLASSES, (8, 3), np.zeros((8, 10), np.int64), "argmax(y, 1)"),
+        (CLASSES, (8, 3), np.zeros((8, 1), np.int64), "rearrange(y, [batch, 1] -> [batch])"),
+        (COLUMN, (8, 3), np.zeros(8, np.float32), "insert_axis(y, 1, 1)"),
+        (COLUMN, (3,), np.zeros((1, 1), np.float32), "of size 1: [1, 3]"),
+        (COLUMN, (3, 8), np.zeros((8, 1), np.float32), "store [8, 3]"),
+        (COLUMN, (8, 7, 3), np.zeros((8, 1), np.float32), "x[:, -1]"),
+        (PICTURE, (8, 12), None, "rearrange(x, [batch, 4 * 3] -> [batch, 1, 4, 3])"),
+        (CLIP, (5, 3), np.zeros(1, np.int64), "if these are 5 examples, declare x: [batch, 3]"),
+        (CLIP, (5, 3), np.zeros(5, np.int64), "x: [batch, 3]"),
+    ],
+)
+def test_data_of_another_shape_is_told_with_its_cure(
+    wanted: InputSpec, x: tuple[int, ...], y: Array | None, cure: str
+) -> None:
+    given = {"x": np.zeros(x, np.float32)} | ({} if y is None else {"y": y})
+    found = refused(wanted, tensors(**given)).report().help
+    assert found is not None
+    assert cure in f"{found.text} {found.code or ''}"
+
+
 def test_rows_that_do_not_make_whole_examples_are_refused() -> None:
     demand = InputSpec({"x": f32(3 * BATCH)}, {"batch": 2})
     assert refused(demand, tensors(x=np.zeros(7, np.float32))).code == "E0523"
