@@ -38,6 +38,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
 )
 from meganeura_dsl.elaborate.typecheck.index_ranges import settle
 from meganeura_dsl.elaborate.typecheck.input_matching import default_tensor, require_given_sizes
+from meganeura_dsl.elaborate.typecheck.meaning import meaning_notes
 from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
@@ -407,6 +408,8 @@ def _prove_case(
         recovery.bindings += state.body.bindings
     require_one_use(block, frame)
     settle(state)
+    if flags_if_proved is not None and recovery is None and not module.is_library:
+        state.body.notes += map(ProblemError, meaning_notes(frame, block))
     return state
 
 

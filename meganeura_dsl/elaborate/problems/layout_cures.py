@@ -118,6 +118,29 @@ def picture_moved(
     return Help(text, rearranged(call, around[0], 0, pattern))
 
 
+def moved_and_back(
+    shape: Shape,
+    known: Collection[str],
+    call: str,
+    *,
+    is_first: bool,
+    width: Size | None = None,
+) -> str:
+    """A call between two rearrangements: its channels on axis 1 if `is_first`, or else last.
+
+    `width` are the channels that the call makes, if they are others.
+    """
+    order = (_to_front if is_first else _to_back)(len(shape))
+    there, back = _pattern(shape, order, known).split(" -> ")
+    first = f"rearrange({there} -> {back}) |> {call}"
+    if width is not None:
+        channels = split_top(there[1:-1])[-1 if is_first else 1]
+        there, back = (
+            re.sub(rf"(?<!\w){channels}(?!\w)", show(width), each) for each in (there, back)
+        )
+    return f"{first} |> rearrange({back} -> {there})"
+
+
 def _counts_places(size: Size) -> bool:
     """Returns True for a size of names that axes other than channels usually have."""
     return not isinstance(size, int) and size.variables() <= NO_CHANNELS

@@ -178,13 +178,15 @@ class ProbabilitiesAsLogits(LocatedProblem, code="N0006", topic="training", seve
 
     loss: str
     function: str
+    given: str
+    """The function that made probabilities of the logits already."""
 
     def report(self) -> Report:
         return self.words(
             f"`{self.loss}` takes logits, and these are probabilities",
             f"`{self.loss}` takes the {self.function} itself",
             cure=Help(
-                f"give it what stands before the {self.function}, and take the {self.function} "
+                f"give it what stands before the {self.given}, and take the {self.function} "
                 "where probabilities are shown"
             ),
         )

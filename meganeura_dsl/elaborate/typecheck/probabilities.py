@@ -42,6 +42,7 @@ def note_probabilities(inner: Frame, block: ast.Block, logits: Tensor, called: L
     if not inner.module.is_library or inner.parent is None or inner.parent.module.is_library:
         return
     function = _FUNCTIONS.get(block.name.text)
-    if function is not None and normalised_by(logits) == function:
-        problem = ProbabilitiesAsLogits(called, block.name.text, function)
+    given = "" if function is None else normalised_by(logits)
+    if function is not None and given:
+        problem = ProbabilitiesAsLogits(called, block.name.text, function, given)
         inner.state.body.notes.append(ProblemError(problem))

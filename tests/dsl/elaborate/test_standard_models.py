@@ -55,8 +55,10 @@ def test_repvgg_b0_has_one_convolution_for_each_branch() -> None:
 
 @pytest.mark.parametrize("name", [*standard_model_names()])
 def test_standard_files_are_fine(name: str) -> None:
-    wrong = [report for report in checked(name).reports if report.severity.value == "error"]
-    assert not wrong
+    reports = checked(name).reports
+    assert not [each for each in reports if each.severity.value == "error"]
+    meant_otherwise = {"N0006", "N0008", "N0009", "N0010", "N0011", "N0012", "N0013"}
+    assert not [each for each in reports if each.code in meant_otherwise]
 
 
 @pytest.mark.parametrize(

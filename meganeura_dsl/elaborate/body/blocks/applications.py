@@ -12,7 +12,7 @@ from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
 from meganeura_dsl.elaborate.body.blocks.layer_summaries import apply_summary
 from meganeura_dsl.elaborate.body.blocks.layer_templates import apply_template
 from meganeura_dsl.elaborate.body.blocks.modes import in_mode, mode_below, split_mode
-from meganeura_dsl.elaborate.body.blocks.results import opaque_results
+from meganeura_dsl.elaborate.body.blocks.results import note_made, opaque_results
 from meganeura_dsl.elaborate.body.blocks.signature_match import match_signature
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
@@ -135,6 +135,11 @@ def _run_block(application: Application, frame: Frame) -> Results:
             path = inner.join(with_texts(block, name, inner.names))
             inner.state.claim(path, location, inner.label, is_sure=name in sure)
         return opaque_results(inner, block, dict(inner.names))
+    if inner.state.proof is not None and inner.module.is_library and not frame.module.is_library:
+        before = inner.build.count
+        results = apply_template(inner, block, span, lambda: _run_given(inner, block, span))
+        note_made(inner, block, results, before)
+        return results
     if inner.state.context.summaries is not None:
         return apply_summary(
             inner,

@@ -175,10 +175,30 @@ def opaque_tensors(
     except Unproved as error:
         reason = f"whether {show_condition(error.condition)} depends on its configuration"
         raise UndecidableError(reason) from error
-    given = (signature[item.name] for item in block.inputs if item.name in signature)
-    operands = tuple(value for value in given if is_tensor(value))
+    for value in results:
+        inner.state.values.applied[value.id] = _application(inner, block, value, signature)
+    return results
+
+
+def note_made(inner: Frame, block: ast.Block, results: Results, before: int) -> None:
+    """Note what a layer of the library gave that was run in a proof, and what it made of its own.
+
+    `before` is the number of values before it. A layer that gives its input back made nothing.
+    """
+    values = inner.state.values
+    for value in results:
+        if is_tensor(value) and value.id >= before:
+            values.made[value.id] = _application(inner, block, value, inner.names)
+    values.inside.update(range(before, inner.build.count))
+
+
+def _application(
+    inner: Frame, block: ast.Block, value: Tensor, names: Mapping[str, ElabValue]
+) -> Applied:
+    """The application of a block that gave a value, by the values of its inputs and parameters."""
+    given = (names[item.name] for item in block.inputs if item.name in names)
+    operands = tuple(each for each in given if is_tensor(each))
     span = inner.call_span or block.name.span
     span = span if inner.parent is None else inner.parent.user_span(span)
-    for value in results:
-        inner.state.values.applied[value.id] = Applied(value, operands, span)
-    return results
+    config = {each.name: names[each.name] for each in block.parameters if each.name in names}
+    return Applied(value, operands, span, block.name.text, config, inner.module.is_library)

@@ -1,0 +1,38 @@
+"""Notes on programs whose shapes are right and that hardly compute what is meant."""
+
+from meganeura_dsl.diagnostics.problem import Help, Report, Severity
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
+
+
+class MeaningNote(LocatedProblem):
+    """What a part of a program does, in words, and what is usually meant."""
+
+    what: str
+    """What it does."""
+    because: str
+    """The axes or numbers that show it."""
+    cure: Help
+
+    def report(self) -> Report:
+        """The report of these words."""
+        return self.words(self.what, self.because, cure=self.cure)
+
+
+class ChannelsElsewhere(MeaningNote, code="N0009", topic="channels", severity=Severity.NOTE):
+    """A layer takes its channels from another axis than the layers before it have them on."""
+
+
+class WeighsElsewhere(MeaningNote, code="N0010", topic="attention", severity=Severity.NOTE):
+    """A softmax or an attention is taken along heads, queries or the examples of a batch."""
+
+
+class HidesNothing(MeaningNote, code="N0011", topic="attention", severity=Severity.NOTE):
+    """A score is set to 0 before a softmax, which gives it a share like any other."""
+
+
+class NumbersOfOthers(MeaningNote, code="N0012", topic="arguments", severity=Severity.NOTE):
+    """The numbers of a layer stand in the order of another system, or in the wrong one."""
+
+
+class SharedNoise(MeaningNote, code="N0013", topic="random numbers", severity=Severity.NOTE):
+    """Random numbers are drawn once, and repeated for all examples of a batch."""
