@@ -15,7 +15,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.elaborate.body.blocks import applications
+from meganeura_dsl.elaborate.body.blocks import block_application
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_model
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
@@ -220,7 +220,7 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
     text = format_graph(graph)
     assert format_graph(parse_graph(text, OPS)).splitlines() == _without_places(text)
     if random.random() < 0.3:
-        with patch.object(applications, "apply_template", lambda *arguments: arguments[-1]()):
+        with patch.object(block_application, "apply_template", lambda *arguments: arguments[-1]()):
             assert format_graph(case.elaborate().graph) == text, "a layer is not what it was before"
     if not is_small(graph):
         return

@@ -3,7 +3,7 @@
 from meganeura_dsl.elaborate.body.blocks.call_arguments import call_arguments, unknown_callee
 from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
 from meganeura_dsl.elaborate.body.blocks.layer_templates import is_hashable
-from meganeura_dsl.elaborate.body.layers.applications import apply_value
+from meganeura_dsl.elaborate.body.layers.layer_application import apply_value
 from meganeura_dsl.elaborate.body.layers.lookup import layer_in_scope
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS

@@ -17,8 +17,8 @@ from meganeura_dsl.elaborate.body.expressions.names import (
     evaluate_spliced,
 )
 from meganeura_dsl.elaborate.body.expressions.subscripts import evaluate_subscript
-from meganeura_dsl.elaborate.body.layers.applications import apply_block
 from meganeura_dsl.elaborate.body.layers.declarations import declare_layer
+from meganeura_dsl.elaborate.body.layers.layer_application import apply_block
 from meganeura_dsl.elaborate.body.statements.bindings import run_bind, run_part
 from meganeura_dsl.elaborate.body.statements.for_loops import run_for
 from meganeura_dsl.elaborate.body.statements.if_else import run_if

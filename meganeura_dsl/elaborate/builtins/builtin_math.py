@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic, tensor_values
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
+from meganeura_dsl.elaborate.typecheck.rearrangement import Rearranger
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import STATIC_FUNCTIONS, combine
 from meganeura_dsl.elaborate.values import (
     Axes,

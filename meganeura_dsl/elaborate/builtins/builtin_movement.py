@@ -2,7 +2,7 @@
 
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.typecheck import tensor_values
-from meganeura_dsl.elaborate.typecheck.shape_patterns import Rearranger
+from meganeura_dsl.elaborate.typecheck.rearrangement import Rearranger
 from meganeura_dsl.elaborate.values import (
     ElabValue,
     Pattern,

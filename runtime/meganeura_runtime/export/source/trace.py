@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from meganeura_dsl.elaborate.body.blocks.applications import model_application
+from meganeura_dsl.elaborate.body.blocks.block_application import model_application
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.body.expressions.choices import choose
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
@@ -21,8 +21,9 @@ from meganeura_dsl.elaborate.declarations.models import (
     run_model,
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
+from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Elaborator, Frame
+from meganeura_dsl.elaborate.scope.scope import Elaborator, Frame
 from meganeura_dsl.elaborate.values import ElabValue, Results, StaticValue, is_static
 from meganeura_dsl.syntax import ast
 

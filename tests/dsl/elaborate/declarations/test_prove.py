@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.body.blocks import applications
+from meganeura_dsl.elaborate.body.blocks import block_application
 from meganeura_dsl.elaborate.declarations import block_proofs
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
@@ -194,8 +194,8 @@ def test_of_a_proof_that_reads_a_weight_inside_a_layer_only_that_layer_is_looked
         """
     checked(text)  # now the standard layers are proved
     bodies: list[str] = []
-    run_body = applications.run_body
-    for module in (applications, block_proofs):
+    run_body = block_application.run_body
+    for module in (block_application, block_proofs):
         monkeypatch.setattr(
             module,
             "run_body",

@@ -8,7 +8,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.terminal import render
-from meganeura_dsl.elaborate.body.blocks import applications
+from meganeura_dsl.elaborate.body.blocks import block_application
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -60,7 +60,7 @@ def checked(text: str) -> CheckResult:
 def checked_by_layers(text: str, monkeypatch: pytest.MonkeyPatch) -> CheckResult:
     """Returns the result of a check without summaries."""
     with monkeypatch.context() as patch:
-        patch.setattr(applications, "apply_summary", lambda *arguments: arguments[-1]())
+        patch.setattr(block_application, "apply_summary", lambda *arguments: arguments[-1]())
         return checked(text)
 
 

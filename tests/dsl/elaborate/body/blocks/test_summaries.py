@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.body.blocks import applications, layer_summaries
+from meganeura_dsl.elaborate.body.blocks import block_application, layer_summaries
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.ir.objectives import reached
@@ -40,8 +40,8 @@ def test_a_layer_is_elaborated_once_for_models_of_all_depths(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program, runs = load("resnet"), list[str]()
-    run_body = applications.run_body
-    for module in (applications, layer_summaries):
+    run_body = block_application.run_body
+    for module in (block_application, layer_summaries):
         monkeypatch.setattr(
             module,
             "run_body",

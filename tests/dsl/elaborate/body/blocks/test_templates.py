@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from meganeura_dsl.elaborate.body.blocks import applications, layer_templates
+from meganeura_dsl.elaborate.body.blocks import block_application, layer_templates
 from meganeura_dsl.ir.ops import Parameter, Where
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
@@ -19,7 +19,7 @@ def test_templates_change_no_graph(
 ) -> None:
     program = load(model)
     repeated = elaborate_model(program, model, training=training)
-    monkeypatch.setattr(applications, "apply_template", lambda *arguments: arguments[-1]())
+    monkeypatch.setattr(block_application, "apply_template", lambda *arguments: arguments[-1]())
     walked = elaborate_model(program, model, training=training)
     assert format_graph(repeated.graph) == format_graph(walked.graph)
     assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]
@@ -45,7 +45,7 @@ def test_a_layer_without_a_mask_says_nothing_of_one_with_a_mask(
     )
     program = load(str(path))
     repeated = elaborate_model(program, "net").graph
-    monkeypatch.setattr(applications, "apply_template", lambda *arguments: arguments[-1]())
+    monkeypatch.setattr(block_application, "apply_template", lambda *arguments: arguments[-1]())
     assert format_graph(repeated) == format_graph(elaborate_model(program, "net").graph)
     assert any(isinstance(value.op, Where) for value in repeated.values)
 
@@ -64,7 +64,7 @@ def test_a_layer_of_equal_tensors_says_nothing_of_one_of_others(
     )
     program = load(str(path))
     repeated = elaborate_model(program, "net").graph
-    monkeypatch.setattr(applications, "apply_template", lambda *arguments: arguments[-1]())
+    monkeypatch.setattr(block_application, "apply_template", lambda *arguments: arguments[-1]())
     assert format_graph(repeated) == format_graph(elaborate_model(program, "net").graph)
 
 
@@ -128,7 +128,7 @@ def test_a_layer_with_states_is_repeated_with_its_own(
     )
     repeated = elaborate_model(load(str(path)), sizes=sizes, training=True).graph
     assert len(steps) >= 2, "nothing was repeated"
-    monkeypatch.setattr(applications, "apply_template", lambda *arguments: arguments[-1]())
+    monkeypatch.setattr(block_application, "apply_template", lambda *arguments: arguments[-1]())
     walked = elaborate_model(load(str(path)), sizes=sizes, training=True).graph
     assert format_graph(repeated) == format_graph(walked)
     assert [(v.origin.path, str(v.origin)) for v in repeated.values] == [
@@ -164,7 +164,7 @@ def test_what_was_there_before_a_layer_is_not_taken_for_what_each_makes(
     (tmp_path / "net.mgn").write_text(f"{MADE_BEFORE[name]}\nmodel net = Net()\n")
     program = load(str(tmp_path / "net.mgn"))
     repeated = elaborate_model(program, "net")
-    monkeypatch.setattr(applications, "apply_template", lambda *arguments: arguments[-1]())
+    monkeypatch.setattr(block_application, "apply_template", lambda *arguments: arguments[-1]())
     walked = elaborate_model(program, "net")
     assert format_graph(repeated.graph) == format_graph(walked.graph)
     assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.blocks.applications import instantiate
 from meganeura_dsl.elaborate.body.blocks.assumed_signatures import is_known_size
+from meganeura_dsl.elaborate.body.blocks.block_application import instantiate
 from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
 from meganeura_dsl.elaborate.body.blocks.modes import in_mode, mode_below, split_mode
 from meganeura_dsl.elaborate.body.blocks.results import opaque_results
