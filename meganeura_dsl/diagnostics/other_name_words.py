@@ -33,7 +33,6 @@ _NO_PRINT = (
 _NAN = (
     "a device may take NaN for any number: `not_finite` under `run:` says what a run does with it"
 )
-_NO_INVERSE = "there is no inverse of sine, cosine or tangent"
 
 _AUGMENT = (
     "pictures are flipped, moved, erased and coloured by blocks of `augment`, as"
@@ -76,9 +75,14 @@ WORDS: Mapping[str, str] = {
         "fft ifft rfft irfft fft2 ifft2 fftn rfft2 irfft2 stft istft complex"
     ),
     _NAN: "isnan isinf isfinite nan_to_num nansum nanmean isreal",
-    _NO_INVERSE: "atan2 arctan2 atan arctan asin arcsin acos arccos",
-    "there is no inverse of the error function": "erfinv",
-    "there is no gamma function": "lgamma gammaln digamma polygamma",
+    "`atan`, `atan2(y, x)`, `asin` and `acos` are in `special`: `from special import atan`": (
+        "atan2 arctan2 atan arctan asin arcsin acos arccos"
+    ),
+    "it is in `special`: `from special import erfinv`": "erfinv",
+    "`lgamma` and `digamma` are in `special`: `from special import lgamma`": (
+        "lgamma gammaln digamma"
+    ),
+    "of the gamma function there are `lgamma` and `digamma`, in `special`": "polygamma",
     "windows that overlap are read by `conv` and `window_max`; those that do not, by `rearrange`:"
     " `[n, c, h * p, w * p] -> [n, h * w, c * p * p]`": "unfold Unfold im2col as_strided",
     "rearrange needs a name for each axis: `r = 2`, `t = 2`, and"
