@@ -30,12 +30,15 @@ def settings_reports(program: Program) -> tuple[Report, ...]:
             continue  # the program is refused for a setting without value
         if not raw:
             continue
+        from meganeura_dsl.settings.declared_optimizers import declared_optimizers
         from meganeura_dsl.settings.resolve_settings import resolve_settings
         from meganeura_dsl.settings.settings_problems import MissingSetting
         from meganeura_runtime.backends.registry import DEVICE_NAMES
 
         try:
-            settings = resolve_settings(raw, (), pipeline.free_sizes(program, train), DEVICE_NAMES)
+            declared = declared_optimizers(program.module)
+            sizes = pipeline.free_sizes(program, train)
+            settings = resolve_settings(raw, (), sizes, DEVICE_NAMES, declared=declared)
         except ProblemsError as error:
             wrong = (each for each in error.problems if not isinstance(each, MissingSetting))
             reports.extend(problem.report() for problem in wrong)
@@ -118,8 +121,11 @@ def _seems_to_fit(path: Path, train: ast.Train, settings: "RunSettings") -> bool
 def _path_reports(
     program: Program, train: str, settings: "RunSettings", written: "RawSettings"
 ) -> Iterator[Report]:
-    """Problems of settings that name parameters by their paths."""
-    if not (settings.optimizers or settings.schedules or settings.intervals):
+    """Problems of settings with parameters, of which a rule takes some, or which paths name."""
+    from meganeura_dsl.transforms.optimizers.declared import DeclaredOptimizer
+
+    is_declared = isinstance(settings.optimizer, DeclaredOptimizer)
+    if not (is_declared or settings.optimizers or settings.schedules or settings.intervals):
         return
     from meganeura_dsl.settings.parameter_groups import group_problems
 

@@ -27,6 +27,7 @@ from meganeura_dsl.elaborate.declarations.block_proofs import Prover, is_held_ba
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.optimizer_rules import RuleProver
 from meganeura_dsl.elaborate.problems.binding_problems import WrongCount
 from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
@@ -140,7 +141,7 @@ class Checker:
         """The reasons why models have no graph, by the same keys; each expectation of them is
         refused too."""
         self._undecided: list[tuple[Problem, ast.Block]] = []
-        self._refused: set[ast.Block] = set()
+        self._refused: set[ast.Block | ast.Optimizer] = set()
         """The blocks that do not hold, whose problems are all reported."""
         self._used: set[ast.Block] = set()
         """The blocks that a model, an expectation, a training or another block's proof ran."""
@@ -291,6 +292,7 @@ class Checker:
             problem = prover.prove_imported(module, block)
             if problem is not None and problem.severity is Severity.ERROR:
                 self._add(problem)
+        self._optimizers(cut)
         for name, block in self.module.blocks.items():
             if block in cut or self._budget.is_spent:
                 continue
@@ -311,6 +313,26 @@ class Checker:
             self._add_further(further)
             if isinstance(problem, CheckedPerModel):
                 self._undecided.append((problem, block))
+        for note in prover.notes:
+            self._add(note)
+        self._used |= prover.blocks
+        self._bind(prover.bindings)
+
+    def _optimizers(self, cut: set[ast.Node]) -> None:
+        """Prove every optimizer, and those that are imported."""
+        prover = RuleProver(self._summaries.facts)
+        for name, (module, node) in self.module.optimizers.items():
+            if node in cut or self._budget.is_spent:
+                continue
+            self._begin(node.name.span)
+            with within(self._budget):
+                problems = prover.problems(module, node)
+            if not problems:
+                self.proved += [name] if module is self.module else []
+                continue
+            self._refused.add(node)
+            self._add(problems[0])
+            self._add_further(problems[1:])
         for note in prover.notes:
             self._add(note)
         self._used |= prover.blocks

@@ -20,7 +20,7 @@ CONSTANTS = ("true", "false")
 OPERATORS = ("and", "or", "not")
 CONTROL = ("if", "else", "for", "return")
 """With the constants and the operators these are the words that are never names."""
-NAMING = ("def", "block", "model", "train")
+NAMING = ("def", "block", "optimizer", "model", "train")
 OPENING = ("from", "expect")
 """The first word of a declaration that gives no name."""
 LOOPS = ("scan",)

@@ -6,11 +6,20 @@ import numpy as np
 from safetensors.numpy import save_file
 
 ALL_OPTIMIZERS = """\
+optimizer ours(lr: real, beta: real = 0.9)(p: [...s], g: [...s]) -> [...s]:
+  state t: i32[] = zeros
+  state m: [...s] = zeros
+  update t = t + 1
+  update m = beta * m + (1 - beta) * g
+  length = sqrt(sum(p * p)) + 0.1
+  return p - lr * length / (1 - exp(f32(t) * log(beta))) * tanh(m)
+
 train fit(x: [batch, 16], y: i32[batch]):
   a = x |> sgd: linear(16) |> tanh |> adam: linear(16) |> tanh |> adamw: linear(16) |> tanh
   b = a |> rmsprop: linear(16) |> tanh |> adagrad: linear(16) |> tanh |> lion: linear(16) |> tanh
   c = b |> lamb: linear(16) |> tanh |> adafactor: linear(16) |> tanh |> muon: linear(16) |> tanh
-  image = c |> rearrange([n, 4 * columns] -> [n, 1, 4, columns])
+  d = c |> ours: linear(16) |> tanh
+  image = d |> rearrange([n, 4 * columns] -> [n, 1, 4, columns])
   kernels = image |> muon.conv: conv2d(4, 3, pad=1) |> adafactor.conv: conv2d(2, 3) |> tanh
   minimize cross_entropy(kernels |> rearrange([n, c, h, w] -> [n, c * h * w]) |> head: linear(3), y)
   run:
@@ -30,6 +39,7 @@ train fit(x: [batch, 16], y: i32[batch]):
     optimizer["lamb.*"]      = lamb(lr=0.03, weight_decay=0.1)
     optimizer["adafactor.*"] = adafactor(lr=0.03, weight_decay=0.1)
     optimizer["muon*weight"] = muon(lr=0.02)
+    optimizer["ours.*"]      = ours(lr=0.02, beta=0.8)
 """
 
 

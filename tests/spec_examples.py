@@ -20,6 +20,7 @@ from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
     MalformedOverride,
     MetricTaken,
+    MissingArgument,
     MissingSetting,
     NoArguments,
     NoPaths,
@@ -203,6 +204,7 @@ EXAMPLES: Mapping[str, Problem] = {
         UnknownChoice(
             within(FIT, "optimizer = adma(lr=1e-3)"), "optimizer", "adma", ("sgd", "adam", "adamw")
         ),
+        MissingArgument(whole("optimizer=heavy(beta=0.5)"), "heavy", "lr"),
         NotASettingValue(whole("batch=2 * 32")),
         UnnamedArgument(whole("optimizer=adam(0.9)")),
         MalformedOverride(whole("batch")),

@@ -27,6 +27,8 @@ BASES = (
 """The bases of relative paths in pages, beside their page."""
 
 OF_OTHERS = {
+    "Adadelta",
+    "Adamax",
     "AveragedModel",
     "Callback",
     "Config",

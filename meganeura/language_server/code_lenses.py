@@ -27,7 +27,7 @@ def _first(node: ast.Declaration) -> Span:
 def _lens(analysis: Analysis, node: ast.Declaration) -> Command | None:
     file = str(path_of(analysis.uri))
     match node:
-        case ast.Block():
+        case ast.Block() | ast.Optimizer():
             said = proof_status(analysis, analysis.module, node)
             return Command(said, COMMAND, arguments=["check", file]) if said else None
         case ast.Model():

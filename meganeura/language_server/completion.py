@@ -12,9 +12,10 @@ from lsprotocol.types import CompletionItem, CompletionItemKind
 from meganeura.language_server.analysis import Analysis, path_of
 from meganeura.language_server.signature_help import open_call
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
-from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.linker import Named
+from meganeura_dsl.reference.library import comment_above
 from meganeura_dsl.resources import standard_model_names
-from meganeura_dsl.settings.choices import CHOICES, PLUGINS
+from meganeura_dsl.settings.choices import CHOICES, OPTIMIZER, PLUGINS
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
@@ -57,7 +58,7 @@ def completion(analysis: Analysis, text: str, offset: int) -> list[CompletionIte
     if re.search(r"^\s+run:", declaration, re.MULTILINE):
         setting = re.match(r"\s+(\w+)(?:\[[^\]]*\])?\s*=", line)
         if setting is not None:
-            return list(_values(setting[1]))
+            return [*_declared(analysis, setting[1]), *_values(setting[1])]
         if re.fullmatch(r"\s*\w*", line):
             return list(_settings())
     call = open_call(text, offset)
@@ -79,13 +80,14 @@ def _exported(analysis: Analysis, module: str) -> Iterator[CompletionItem]:
     source = loader(tuple(module.split("."))) if module else None
     if source is None:
         return
-    for found in re.finditer(r"^(def|block|model)\s+(\w+)", source.text, re.MULTILINE):
+    for found in re.finditer(r"^(def|block|optimizer|model)\s+(\w+)", source.text, re.MULTILINE):
         yield CompletionItem(found[2], kind=_KINDS[found[1]], detail=module)
 
 
 _KINDS = {
     "def": CompletionItemKind.Function,
     "block": CompletionItemKind.Class,
+    "optimizer": CompletionItemKind.Class,
     "model": CompletionItemKind.Constant,
 }
 
@@ -98,6 +100,16 @@ def _settings() -> Iterator[CompletionItem]:
             detail=f"{name} = {setting.example}",
             documentation=setting.meaning,
             insert_text=f"{name} = ",
+        )
+
+
+def _declared(analysis: Analysis, setting: str) -> Iterator[CompletionItem]:
+    """The optimizers of the program."""
+    own = analysis.module.optimizers if setting == OPTIMIZER else {}
+    for name, (_, node) in own.items():
+        says = comment_above(node.span).lstrip("# ").split("\n")[0]
+        yield CompletionItem(
+            name, kind=CompletionItemKind.EnumMember, detail=_form(node), documentation=says
         )
 
 
@@ -146,12 +158,12 @@ def _globals(analysis: Analysis) -> Iterator[CompletionItem]:
     """Yields the names that are declared here, imported, standard, or built in."""
     for name in dict.fromkeys(analysis.module.names()):
         found = analysis.module.find(name)
-        if found is None:
+        if found is None or isinstance(found[1], ast.Optimizer):
             continue
         yield CompletionItem(
             name,
-            kind=_kind(found),
-            detail=_form(found),
+            kind=_kind(found[1]),
+            detail=_form(found[1]),
             sort_text=f"{3 + found[0].is_library}{name}",
         )
     for name, builtin in BUILTINS.items():
@@ -164,8 +176,8 @@ def _globals(analysis: Analysis) -> Iterator[CompletionItem]:
         )
 
 
-def _kind(found: tuple[LinkedModule, ast.Def | ast.Block | ast.Model]) -> CompletionItemKind:
-    match found[1]:
+def _kind(node: ast.Def | ast.Block | ast.Model) -> CompletionItemKind:
+    match node:
         case ast.Def():
             return CompletionItemKind.Function
         case ast.Block():
@@ -174,8 +186,7 @@ def _kind(found: tuple[LinkedModule, ast.Def | ast.Block | ast.Model]) -> Comple
             return CompletionItemKind.Constant
 
 
-def _form(found: tuple[LinkedModule, ast.Def | ast.Block | ast.Model]) -> str:
-    node = found[1]
+def _form(node: Named) -> str:
     given: Iterable[ast.Parameter] = () if isinstance(node, ast.Model) else node.parameters
     return f"{node.name.text}({', '.join(each.span.text for each in given)})"
 

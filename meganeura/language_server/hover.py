@@ -9,6 +9,7 @@ from meganeura.language_server.analysis import Analysis
 from meganeura.language_server.diagnostics import message, span_of
 from meganeura.language_server.mentions import Mention, Role, declared, mention_at
 from meganeura.language_server.proofs import proof_status
+from meganeura_dsl.elaborate.scope.linker import Named
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.reference.library import comment_above, signature_of
 from meganeura_dsl.reference.lookup import entries_of
@@ -65,19 +66,22 @@ def _named(analysis: Analysis, mention: Mention) -> Iterator[str]:
         parameters = getattr(found[1], "parameters", ())
         yield from (_code(each.span.text) for each in parameters if each.name == mention.name)
         return
-    if mention.role is Role.PARAMETER and isinstance(mention.owner, ast.Block | ast.Def):
+    if mention.role is Role.PARAMETER and isinstance(
+        mention.owner, ast.Block | ast.Optimizer | ast.Def
+    ):
         parameters = mention.owner.parameters
         yield from (_code(each.span.text) for each in parameters if each.name == mention.name)
-    if isinstance(mention.owner, ast.Block | ast.Train):
+    if isinstance(mention.owner, ast.Block | ast.Optimizer | ast.Train):
         inputs = mention.owner.inputs
         yield from (_code(each.span.text) for each in inputs if each.name == mention.name)
     if mention.role in (Role.GLOBAL, Role.SETTING):
         yield from (entry.text for entry in entries_of(mention.name))
 
 
-def _declaration(node: ast.Def | ast.Block | ast.Model) -> str:
+def _declaration(node: Named) -> str:
     """The head of a declaration, below the comment that stands above it."""
-    head = signature_of(node) if isinstance(node, ast.Block) else node.span.text.strip()
+    is_block = isinstance(node, ast.Block | ast.Optimizer)
+    head = signature_of(node) if is_block else node.span.text.strip()
     return _code(comment_above(node.span) + head)
 
 
@@ -131,7 +135,8 @@ def _listed(title: str, parameters: tuple[ParameterInfo, ...]) -> str:
 def _facts(mention: Mention) -> Iterator[str]:
     """Yields the facts about sizes here: the clauses of `where`, and the sides of choices."""
     owner, offset = mention.owner, mention.span.start
-    stated = list(owner.where) if isinstance(owner, ast.Block | ast.Train) else []
+    has_facts = isinstance(owner, ast.Block | ast.Optimizer | ast.Train)
+    stated = list(owner.where) if has_facts else []
     facts = [each.span.text for each in stated]
     for node in walk(owner):
         if isinstance(node, ast.If) and node.span.start <= offset < node.span.end:

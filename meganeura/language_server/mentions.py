@@ -92,7 +92,7 @@ def _special(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[ast.Name, Role]]:
     """The names that mean the same whatever a declaration calls its own."""
     for node in nodes:
         match node:
-            case ast.Def() | ast.Block() | ast.Model() | ast.Train():
+            case ast.Def() | ast.Block() | ast.Optimizer() | ast.Model() | ast.Train():
                 yield node.name, Role.GLOBAL
             case ast.Setting():
                 yield node.name, Role.SETTING
@@ -105,7 +105,7 @@ def _special(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[ast.Name, Role]]:
 def _defining(nodes: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
     for node in nodes:
         match node:
-            case ast.Def() | ast.Block() | ast.Model() | ast.Train():
+            case ast.Def() | ast.Block() | ast.Optimizer() | ast.Model() | ast.Train():
                 yield node.name
             case ast.Bind(targets=targets):
                 yield from targets

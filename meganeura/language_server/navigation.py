@@ -22,6 +22,7 @@ from meganeura_dsl.syntax.walk import walk
 KINDS = {
     "def": SymbolKind.Function,
     "block": SymbolKind.Class,
+    "optimizer": SymbolKind.Class,
     "model": SymbolKind.Constant,
     "train": SymbolKind.Event,
 }

@@ -59,7 +59,7 @@ def _type(analysis: Analysis, mention: Mention) -> SemanticTokenTypes:
     if mention.role is not Role.GLOBAL:
         return _ROLES[mention.role]
     found = declared(analysis, mention)
-    is_block = found is not None and isinstance(found[1], ast.Block | ast.Model)
+    is_block = found is not None and isinstance(found[1], ast.Block | ast.Optimizer | ast.Model)
     return SemanticTokenTypes.Class if is_block else SemanticTokenTypes.Function
 
 

@@ -8,3 +8,8 @@ STATES = "optimizer."
 """The prefix of the names of optimizer states."""
 RECORDED = ("kind", "step", "epoch", LEARNING_RATE, "steps_per_second")
 """Entries of a run's records beside its loss and its metrics."""
+OPTIMIZERS = (
+    *("sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "lamb", "adafactor", "muon"),
+    *("frozen", "none"),
+)
+"""Words of the setting `optimizer`, which no optimizer of a program may have as its name."""

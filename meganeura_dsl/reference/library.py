@@ -21,7 +21,7 @@ PROGRAMS = """\
 Each file with its models. `meganeura docs gpt2` shows the file of a model, `meganeura docs Gpt2` a
 block of it. Any file of yours may import from them: `from gpt2 import Gpt2`."""
 
-_HEAD = re.compile(r"^(?:def|block|model|train|expect|from)\b", re.MULTILINE)
+_HEAD = re.compile(r"^(?:def|block|optimizer|model|train|expect|from)\b", re.MULTILINE)
 
 
 def layers_page() -> Page:
@@ -66,8 +66,8 @@ def comment_above(span: Span) -> str:
     return "".join(lines)
 
 
-def signature_of(block: ast.Block) -> str:
-    """Returns the text of a block up to its body."""
+def signature_of(block: ast.Block | ast.Optimizer) -> str:
+    """Returns the text of a block or an optimizer up to its body."""
     last = (block.name, *block.inputs, *(block.results or ()), *block.where)[-1].span.end
     source = block.span.source
     end = source.text.index("=" if is_formula(block) else ":", last)
@@ -108,7 +108,7 @@ def _of_module(module: str) -> Iterator[tuple[str, Entry]]:
     for each in outline(source):
         if each.kind == "model" and each.name:
             yield each.name, whole
-        elif each.kind in {"block", "def"} and each.name:
+        elif each.kind in {"block", "optimizer", "def"} and each.name:
             span = _declared_at(each)
             text = (
                 f"`{path}`, line {span.line}:\n\n{_program(comment_above(span) + _text_of(each))}"

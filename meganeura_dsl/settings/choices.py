@@ -5,13 +5,20 @@ this package and of others (plugins).
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache, partial
 from inspect import cleandoc, isabstract
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    create_model,
+)
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
@@ -27,11 +34,16 @@ from meganeura_dsl.plugins.plugin_groups import (
 from meganeura_dsl.plugins.plugin_problems import PluginError, PluginFailure, UnfitPluginError
 from meganeura_dsl.settings.data_calls import DATA_CALLS
 from meganeura_dsl.settings.data_source import DataSource
+from meganeura_dsl.settings.settings_context import NONE_DECLARED, Declared, declared_of
 from meganeura_dsl.settings.value_text import shown_value
 from meganeura_dsl.syntax.parser.compiled_grammar import RESERVED
+from meganeura_dsl.transforms.optimizers.declared import DeclaredOptimizer
 from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Optimizer
 from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES, Schedule
+
+OPTIMIZER = "optimizer"
+"""The setting that a program's own optimizers are named by."""
 
 CHOICES: Mapping[str, Mapping[str, type[Choice]]] = {
     "optimizer": OPTIMIZERS,
@@ -54,7 +66,8 @@ def _arguments_of(choice: type[Choice]) -> type[Strict]:
     """Returns a model that validates the arguments of a choice."""
     types = get_type_hints(choice, include_extras=True)
     judged: dict[str, Any] = {
-        each.name: (types[each.name], each.default) for each in fields(choice)
+        each.name: (types[each.name], ... if each.default is MISSING else each.default)
+        for each in fields(choice)
     }
     return create_model(choice.__name__, __base__=Strict, **judged)
 
@@ -126,33 +139,39 @@ def is_data_word(word: str) -> bool:
     return word in DATA_CALLS or (word.isidentifier() and bool(PLUGINS["data"].owner(word)))
 
 
-def choice_of(setting: str, word: str) -> type[Choice] | None:
-    """Returns the class of a word, built in or of a plugin; `None` if there is none.
+def choice_of(setting: str, word: str, declared: Declared = NONE_DECLARED) -> type[Choice] | None:
+    """Returns the class of a word, built in, declared or of a plugin; `None` if there is none.
 
     Raises `PluginError` for a plugin that cannot be used.
     """
+    if setting == OPTIMIZER and word in declared:
+        return declared[word]
     group = PLUGINS[setting]
     return CHOICES.get(setting, {}).get(word) if word in group.built_in else group.find(word)
 
 
-def choice_words(setting: str) -> tuple[str, ...]:
-    """The words of a setting: those that are built in, and those of plugins."""
-    return (*PLUGINS[setting].built_in, *PLUGINS[setting].names())
+def choice_words(setting: str, declared: Declared = NONE_DECLARED) -> tuple[str, ...]:
+    """The words of a setting: those declared in the program, those built in, those of plugins."""
+    own = declared if setting == OPTIMIZER else NONE_DECLARED
+    return tuple(dict.fromkeys((*own, *PLUGINS[setting].built_in, *PLUGINS[setting].names())))
 
 
-def _chosen(setting: str, value: object) -> Choice:
+def _chosen(setting: str, value: object, given: ValidationInfo) -> Choice:
     """The choice that a record `{"kind": word, argument: value, ...}` describes."""
+    declared = declared_of(given.context)
     match value:
+        case DeclaredOptimizer():
+            return value
         case Choice() if type(value) in CHOICES.get(setting, {}).values() or plugin_behind(value):
             return value
         case {"kind": str(word)}:
             record = cast("Mapping[str, object]", value)
-            choice = choice_of(setting, word)
+            choice = choice_of(setting, word, declared)
             _require_same(setting, word, choice, record.get(FROM))
             if choice is None:
                 raise PydanticCustomError("unknown_choice", "there is no `{word}`", {"word": word})
-            given = {name: each for name, each in record.items() if name not in (KIND, FROM)}
-            arguments = dict(_arguments_of(choice).model_validate(given))
+            said = {name: each for name, each in record.items() if name not in (KIND, FROM)}
+            arguments = dict(_arguments_of(choice).model_validate(said))
             with blamed(choice, f"for {arguments}", passing=ValueError):
                 return choice(**arguments)
         case _:
@@ -179,15 +198,22 @@ def _record(choice: Choice) -> dict[str, object]:
     return {KIND: choice.word, **owner, **asdict(choice)}
 
 
+def _validator(setting: str) -> Callable[[object, ValidationInfo], Choice]:
+    """Returns the validator of a setting that chooses by a word."""
+
+    def validated(value: object, given: ValidationInfo) -> Choice:
+        return _chosen(setting, value, given)
+
+    return validated
+
+
 OptimizerChoice = Annotated[
-    Optimizer, PlainValidator(partial(_chosen, "optimizer")), PlainSerializer(_record)
+    Optimizer, PlainValidator(_validator("optimizer")), PlainSerializer(_record)
 ]
 ScheduleChoice = Annotated[
-    Schedule, PlainValidator(partial(_chosen, "schedule")), PlainSerializer(_record)
+    Schedule, PlainValidator(_validator("schedule")), PlainSerializer(_record)
 ]
-SourceChoice = Annotated[
-    DataSource, PlainValidator(partial(_chosen, "data")), PlainSerializer(_record)
-]
+SourceChoice = Annotated[DataSource, PlainValidator(_validator("data")), PlainSerializer(_record)]
 
 
 # --- pages ---------------------------------------------------------------------------------------

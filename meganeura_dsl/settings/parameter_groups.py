@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting, setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -12,7 +12,8 @@ from meganeura_dsl.elaborate.values import Invocation
 from meganeura_dsl.plugins.plugin_groups import blamed
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
-from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
+from meganeura_dsl.settings.settings_problems import RefusedRule, UnfitParameters, UnmatchedPaths
+from meganeura_dsl.transforms.optimizers.declared import DeclaredOptimizer
 from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 
 OPTIMIZER, SCHEDULE = "optimizer", "schedule"
@@ -83,6 +84,9 @@ def group_problems(
         optimizer = group.optimizer
         if optimizer is None:
             continue
+        if isinstance(optimizer, DeclaredOptimizer):
+            yield from _refusal(optimizer, group, written)
+            continue
         with blamed(optimizer, "when it was asked which parameters it moves"):
             demands = {each.name: optimizer.demand(each.type) for each in group.parameters}
         unfit = tuple(each for each in group.parameters if demands[each.name])
@@ -90,6 +94,24 @@ def group_problems(
             shown = tuple((each.name, str(each.type)) for each in unfit)
             span = _span_of(written, group.key, optimizer.word)
             yield UnfitParameters(span, optimizer.word, demands[unfit[0].name], shown)
+
+
+def _refusal(
+    optimizer: DeclaredOptimizer, group: ParameterGroup, written: RawSettings
+) -> Iterator[Problem]:
+    """The problem of a rule whose header does not allow its arguments, or some parameters."""
+    refused: list[tuple[ParameterInfo, ProblemError]] = []
+    for each in group.parameters:
+        try:
+            optimizer.rule(each.type)
+        except ProblemError as error:
+            refused.append((each, error))
+    if refused:
+        shown = tuple((each.name, str(each.type)) for each, _ in refused)
+        span = _span_of(written, group.key, optimizer.word)
+        reason = refused[0][1].problem.report()
+        moves_some = len(refused) < len(group.parameters)
+        yield RefusedRule(span, optimizer.word, "", shown, reason, moves_some)
 
 
 def _span_of(written: RawSettings, key: str, word: str) -> Span:

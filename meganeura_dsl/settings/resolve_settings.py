@@ -28,8 +28,10 @@ from meganeura_dsl.settings.setting_values import (
     paths_of,
     with_overrides,
 )
+from meganeura_dsl.settings.settings_context import NONE_DECLARED, Declared, SettingsContext
 from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
+    MissingArgument,
     MissingSetting,
     NoPaths,
     ReservedSize,
@@ -54,14 +56,16 @@ def resolve_settings(
     devices: DeviceNames,
     *,
     needs_data: bool = False,
+    declared: Declared = NONE_DECLARED,
 ) -> RunSettings:
     """The settings of a run; raises `ProblemsError` with everything that is wrong at once.
 
     `needs_data` says that a run reads its examples itself, so that `data` may not be missing.
+    `declared` has the optimizers of the program.
     """
-    written = _of_one_length(with_overrides(raw, overrides), free_dims)
+    written = _of_one_length(with_overrides(raw, overrides, declared), free_dims)
     try:
-        return _resolved(written, free_dims, devices, needs_data=needs_data)
+        return _resolved(written, free_dims, devices, declared, needs_data=needs_data)
     except PluginError as error:
         raise ProblemsError((_at_its_place(error, written),)) from error
 
@@ -78,7 +82,12 @@ def _at_its_place(error: PluginError, written: RawSettings) -> Problem:
 
 
 def _resolved(
-    written: RawSettings, free_dims: Sequence[str], devices: DeviceNames, *, needs_data: bool
+    written: RawSettings,
+    free_dims: Sequence[str],
+    devices: DeviceNames,
+    declared: Declared,
+    *,
+    needs_data: bool,
 ) -> RunSettings:
     problems = [*_name_problems(written, free_dims), *_data_problems(written)]
     if needs_data and "data" not in written:
@@ -95,9 +104,10 @@ def _resolved(
         or (paths_of(name)[0] in BY_PATH and paths_of(name)[1] is not None)
     }
     try:
-        settings = RunSettings.model_validate(_as_fields(known, free_dims), context=devices)
+        context = SettingsContext(declared, devices)
+        settings = RunSettings.model_validate(_as_fields(known, free_dims), context=context)
     except ValidationError as error:
-        problems += [_problem(each, written) for each in error.errors(include_url=False)]
+        problems += [_problem(each, written, declared) for each in error.errors(include_url=False)]
         raise ProblemsError(tuple(problems)) from None
     if problems:
         raise ProblemsError(tuple(problems))
@@ -325,7 +335,7 @@ RULES = {
 """Rules a value can break, by pydantic's name for the error."""
 
 
-def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
+def _problem(error: ErrorDetails, written: RawSettings, declared: Declared) -> Problem:
     """One of pydantic's errors as a problem with its place."""
     kind, given = error["type"], error["input"]
     path = [str(part) for part in error["loc"]]
@@ -343,13 +353,17 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     match kind:
         case "extra_forbidden":
             word = _word(setting, key, written)
-            choice = choice_of(setting, word)
+            choice = choice_of(setting, word, declared)
             known = () if choice is None else _names_of(choice)
             return UnknownSetting(span, path[-1], word, known)
+        case "missing":
+            return MissingArgument(span, _word(setting, key, written), path[-1])
         case "unknown_choice":
-            return UnknownChoice(span, setting, str(context["word"]), choice_words(setting))
+            return UnknownChoice(
+                span, setting, str(context["word"]), choice_words(setting, declared)
+            )
         case "no_choice":
-            expected = f"one of {', '.join(choice_words(setting))}"
+            expected = f"one of {', '.join(choice_words(setting, declared))}"
             return WrongSettingType(span, name, expected, shown_value(given), cure)
         case "enum" | "literal_error":
             choices = str(context["expected"]).replace("'", "" if kind == "enum" else '"')

@@ -20,19 +20,19 @@ from meganeura_dsl.plugins.plugin_groups import blamed
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, BestMetric, best_metric
 from meganeura_dsl.settings.choices import OptimizerChoice, ScheduleChoice, SourceChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
+from meganeura_dsl.settings.device_names import ANY_DEVICE
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.setting import ForPaths, Setting
+from meganeura_dsl.settings.settings_context import devices_of
 from meganeura_dsl.support.byte_sizes import parsed_bytes
 from meganeura_dsl.transforms.optimizers.schedules import Reduction, RunLength, Schedule
 
 
 def _device(name: str, given: ValidationInfo) -> str:
     """The name of a device, as far as who validates the settings knows them."""
-    context: object = given.context
-    names = context if isinstance(context, DeviceNames) else ANY_DEVICE
+    names = devices_of(given.context) or ANY_DEVICE
     if not names.accepts(name):
         raise ValueError(f"must be {names.listed()}")
     return name
@@ -40,8 +40,7 @@ def _device(name: str, given: ValidationInfo) -> str:
 
 def _data(path: str, given: ValidationInfo) -> str:
     """A file, which a person may not leave empty; a checkpoint may have been given batches."""
-    context: object = given.context
-    if not path and context is not None:
+    if not path and devices_of(given.context) is not None:
         raise ValueError("must not be empty")
     return path
 

@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.values import Invocation, StaticValue
 from meganeura_dsl.settings.choices import choice_of, is_data_word
 from meganeura_dsl.settings.data_calls import DATA_CALLS
 from meganeura_dsl.settings.run_settings import SETTINGS
+from meganeura_dsl.settings.settings_context import NONE_DECLARED, Declared
 from meganeura_dsl.settings.settings_problems import (
     OVERRIDE,
     MalformedOverride,
@@ -32,7 +33,9 @@ DEFAULT_CHOICES = {
 RawSettings = Mapping[str, WrittenSetting]
 
 
-def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
+def with_overrides(
+    raw: RawSettings, overrides: Sequence[str], declared: Declared = NONE_DECLARED
+) -> RawSettings:
     """The settings after `NAME=VALUE` and `NAME.ARGUMENT=VALUE` texts, the last one winning.
 
     Those for all paths come before those for some, which may take their word from them.
@@ -44,7 +47,7 @@ def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
         if argument:
             choice = settings[name].value if name in settings else _unwritten(name, settings)
             if not isinstance(choice, Invocation):
-                holder = _holder(argument, settings)
+                holder = _holder(argument, settings, declared)
                 raise ProblemError(NoArguments(whole(text), name, argument, holder))
             arguments = {**choice.arguments, argument: value}
             value = Invocation(choice.name, arguments, choice.positional)
@@ -142,10 +145,10 @@ def choice_of_all(settings: RawSettings, name: str) -> Invocation:
     return written if isinstance(written, Invocation) else Invocation(DEFAULT_CHOICES[name], {})
 
 
-def _holder(argument: str, settings: RawSettings) -> str:
+def _holder(argument: str, settings: RawSettings, declared: Declared) -> str:
     """Returns the setting whose choice has an argument of this name; empty if none has."""
     for name in DEFAULT_CHOICES:
-        choice = choice_of(name, choice_of_all(settings, name).name)
+        choice = choice_of(name, choice_of_all(settings, name).name, declared)
         if choice is not None and argument in [each.name for each in fields(choice)]:
             return name
     return ""

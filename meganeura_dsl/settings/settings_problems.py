@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cache
 
 from meganeura_dsl.diagnostics.foreign_names import foreign_names
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
-from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.diagnostics.spelling import corrected
+from meganeura_dsl.resources import standard_models
 from meganeura_dsl.settings.other_settings import (
     BATCH,
     LEAST_RATES,
@@ -17,6 +19,7 @@ from meganeura_dsl.settings.other_settings import (
     in_a_run,
     with_the_command,
 )
+from meganeura_dsl.syntax.parser.parser import outline
 
 
 class SettingProblem(Problem, topic="run settings"):
@@ -218,6 +221,18 @@ class TwoLengths(Problem, code="E0547", topic="training"):
         )
 
 
+OPTIMIZER, LIBRARY = "optimizer", "optimizers"
+"""The setting that names an optimizer, and the file of the library that has more of them."""
+
+
+@cache
+def _library_optimizers() -> frozenset[str]:
+    """The names of the optimizers that the library declares."""
+    file = standard_models() / f"{LIBRARY}.mgn"
+    found = outline(Source(file.name, file.read_text(encoding="utf-8")))
+    return frozenset(each.name for each in found if each.kind == OPTIMIZER)
+
+
 class UnknownChoice(SettingProblem, code="E0514"):
     """A setting names an optimizer or a schedule that does not exist."""
 
@@ -227,8 +242,25 @@ class UnknownChoice(SettingProblem, code="E0514"):
 
     def report(self) -> Report:
         advice = _did_you_mean(self.span, self.given, self.known, self.known)
+        if self.name == OPTIMIZER and self.given in _library_optimizers():
+            line = f"from {LIBRARY} import {self.given}"
+            advice = Help("it is a rule of the library: above the `train` block, write", line)
         choices = Remark("there are", ", ".join(self.known))
         return self.words(f"`{self.given}` is no {self.name}", remarks=(choices,), advice=advice)
+
+
+class MissingArgument(SettingProblem, code="E0599"):
+    """A choice is not given an argument that has no default."""
+
+    word: str
+    name: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.word}` needs `{self.name}`",
+            "it has no default",
+            advice=Help("give it a value", f"{self.word}({self.name}=...)"),
+        )
 
 
 class NotASettingValue(SettingProblem, code="E0515"):
@@ -351,10 +383,39 @@ class UnfitParameters(SettingProblem, code="E0543"):
         more = [f"and {rest} more"] if rest > 0 else []
         last = {name.rpartition(".")[2] for name, _ in self.parameters}
         glob = f"*.{last.pop()}" if len(last) == 1 else self.parameters[0][0]
+        return self.refused(
+            ", ".join([*listed, *more]),
+            Help("give them another", f'optimizer["{glob}"] = adamw(lr=1e-3)'),
+        )
+
+    def refused(self, parameters: str, advice: Help) -> Report:
+        """The message about these parameters."""
         return self.words(
             f"`{self.word}` moves only parameters of {self.demand}",
-            remarks=(Remark("these have fewer", ", ".join([*listed, *more])),),
-            advice=Help("give them another", f'optimizer["{glob}"] = adamw(lr=1e-3)'),
+            remarks=(Remark("these have fewer", parameters),),
+            advice=advice,
+        )
+
+
+class RefusedRule(UnfitParameters):
+    """A rule of the program does not allow its arguments, or some parameters."""
+
+    reason: Report
+    """The message of the rule."""
+    moves_some: bool
+
+    def refused(self, parameters: str, advice: Help) -> Report:
+        label = self.reason.label
+        text = self.reason.headline
+        if label is not None and label.text:
+            text = f"{text}: {label.text}"
+        return self.words(
+            f"the header of `{self.word}` does not allow this",
+            remarks=(
+                Remark("it says", text, None if label is None else label.span),
+                Remark("parameters", parameters),
+            ),
+            advice=advice if self.moves_some else None,
         )
 
 

@@ -4,6 +4,7 @@ Nodes compare by identity, so that a node can key a table of what was learned ab
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from meganeura_dsl.diagnostics.source import Source, Span
 
@@ -472,6 +473,40 @@ class Block(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Optimizer(Node):
+    """`optimizer heavy(lr: real)(p: [...s], g: [...s]) -> [...s]:`, which moves a parameter.
+
+    The first input is the parameter, the second its gradient.
+    """
+
+    name: Name
+    parameters: tuple[Parameter, ...]
+    inputs: tuple[Input, ...]
+    results: tuple[Result, ...] | None
+    where: tuple[Expression, ...]
+    body: tuple[Statement, ...]
+
+    @cached_property
+    def rule(self) -> Block:
+        """The block that computes a move, of which the learning rate is the last input, a scalar.
+
+        Schedules change it from step to step, so that it is no number of a configuration.
+        """
+        rates = tuple(each for each in self.parameters if each.name == RATE)
+        fed = (
+            Input(each.span, RATE, Type(each.span, None, Pattern(each.span, ()))) for each in rates
+        )
+        given = tuple(each for each in self.parameters if each.name != RATE)
+        return Block(
+            self.span, self.name, given, (*self.inputs, *fed), self.results, self.where, self.body
+        )
+
+
+RATE = "lr"
+"""The name of the learning rate among the parameters of an optimizer."""
+
+
+@dataclass(frozen=True, eq=False)
 class Model(Node):
     """`model resnet18 = ResNet(depths=[2, 2, 2, 2])`; the call may carry a label."""
 
@@ -532,7 +567,7 @@ class ExpectMaps(Node):
 
 
 Expect = ExpectHas | ExpectHolds | ExpectMaps
-Declaration = Import | Def | Block | Model | Train | Expect
+Declaration = Import | Def | Block | Optimizer | Model | Train | Expect
 
 
 @dataclass(frozen=True, eq=False)

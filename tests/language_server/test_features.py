@@ -185,6 +185,38 @@ def completed(text: str) -> list[str]:
     return [each.label for each in completion(analysed(), text.replace("@", ""), offset)]
 
 
+RULE = """\
+# Descent.
+optimizer heavy(lr: real, beta: real = 0.9)(p: [...s], g: [...s]) -> [...s]:
+  state m: [...s] = zeros
+  update m = beta * m + g
+  return p - lr * m
+
+"""
+
+
+def test_an_optimizer_of_the_program_is_known_where_settings_name_it() -> None:
+    text = f"{RULE}{NET}    optimizer = heavy(lr=0.1)\n"
+    said = hovered(text, "heavy(lr=")
+    assert "# Descent." in said
+    assert "proved for all sizes" in said
+    (found,) = definition_of(text, "heavy(lr=")
+    assert found == 1
+    offset = len(RULE) + len(NET) + len("    optimizer = ")
+    items = completion(analysed(text), text, offset)
+    assert items[0].label == "heavy"
+    assert items[0].documentation == "Descent."
+    offered = completed(f"{RULE}{NET[: NET.index('  h = x')]}  hidden = x |> @")
+    assert "Net" in offered
+    assert "heavy" not in offered
+
+
+def definition_of(text: str, mark: str) -> list[int]:
+    """The lines that a name is declared in."""
+    found = definition(analysed(text), at(text, mark))
+    return [] if found is None else [found.range.start.line]
+
+
 def test_completion_knows_where_it_is() -> None:
     head = NET[: NET.index("  h = x")]
     offered = completed(f"{head}  hidden = x |> conv2d(@")

@@ -52,6 +52,8 @@ def apply(call: ast.Call, piped: ElabValue | None, frame: Frame) -> ElabValue:
         return _apply_builtin(call, builtin, arguments, frame)
     module, declaration = found
     match declaration:
+        case ast.Optimizer():
+            raise unknown_callee(call, frame)
         case ast.Def():
             return _apply_def(call, module, declaration, arguments, frame)
         case ast.Block() | ast.Model():

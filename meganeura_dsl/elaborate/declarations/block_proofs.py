@@ -27,7 +27,7 @@ from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
 from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
 from meganeura_dsl.elaborate.scope.recovery import Recovery
-from meganeura_dsl.elaborate.scope.scope import MODES, Frame
+from meganeura_dsl.elaborate.scope.scope import MODES, Elaborator, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition_on_path
@@ -78,6 +78,9 @@ are conditions, or None if the signature may not be assumed; and the blocks that
 
 class Prover:
     """Proves blocks of a program, and remembers which hold, so that others may rely on them."""
+
+    elaborator = ELABORATOR
+    """The walk over a block."""
 
     def __init__(self, facts: Facts | None = None) -> None:
         self._facts = Facts() if facts is None else facts
@@ -169,7 +172,7 @@ class Prover:
             return frozenset() if other in self.refused else None
 
         def run(ranks: Mapping[str, int], case: Alternative, path: ProofPath) -> None:
-            start = _Start(ranks, case, path, lacking)
+            start = _Start(ranks, case, path, self.elaborator, lacking)
             state = _prove_case(module, block, start, flags, self._facts, recovery=recovery)
             recovery.parameters = tuple(state.body.parameters.values())
 
@@ -197,7 +200,7 @@ class Prover:
                 location = Location(parameter.span)
                 return ReservedParameter(location, parameter.name, block.name.text), None
         try:
-            proofs = _proofs(module, block, self.flags_if_proved, self._facts)
+            proofs = _proofs(module, block, self.flags_if_proved, self._facts, self.elaborator)
             for number, state in enumerate(proofs):
                 self.bindings += state.body.bindings if number == 0 else ()
                 notes += [note.problem for note in state.body.notes]
@@ -292,7 +295,11 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
 
 
 def _proofs(
-    module: LinkedModule, block: ast.Block, flags_if_proved: FlagsIfProved, facts: Facts
+    module: LinkedModule,
+    block: ast.Block,
+    flags_if_proved: FlagsIfProved,
+    facts: Facts,
+    elaborator: Elaborator,
 ) -> Iterator[ElaborationState]:
     """A proof for each case, and each path through the signature, that `where` allows.
 
@@ -306,7 +313,7 @@ def _proofs(
             path = ProofPath(case=case.words)
             while True:
                 try:
-                    start = _Start(ranks, case, path)
+                    start = _Start(ranks, case, path, elaborator)
                     yield _prove(module, block, start, flags_if_proved, facts)
                     is_possible = True
                 except ImpossibleCaseError as error:
@@ -324,6 +331,7 @@ class _Start:
     ranks: Mapping[str, int]
     case: Alternative
     path: ProofPath
+    elaborator: Elaborator
     lacking: tuple[str, ...] = ()
     """Facts that `where` does not state, and without which something was refused."""
 
@@ -370,7 +378,7 @@ def _prove_case(
     if _is_of_several_types(block):
         raise UndecidableError("its inputs may have several element types")
     state = ElaborationState(
-        ELABORATOR,
+        start.elaborator,
         Builder(facts),
         Context(Flag("training")),
         proof=(proof := Proof(flags_if_proved, opened)),

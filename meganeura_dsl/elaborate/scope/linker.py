@@ -22,7 +22,7 @@ from meganeura_dsl.syntax.parser.parser import Outline, outline, parse, parse_de
 Loader = Callable[[tuple[str, ...]], Source | None]
 """Finds the source of an imported module by its dotted name, or None."""
 
-Named = ast.Def | ast.Block | ast.Model
+Named = ast.Def | ast.Block | ast.Optimizer | ast.Model
 
 Sources = tuple[tuple[Source, tuple[tuple[str, int], ...]], ...]
 """Texts, each with the names it imports and the positions of the texts that these lead to."""
@@ -46,7 +46,7 @@ class Lazy(Mapping[str, Named]):
             declaration, problems = parse_declaration(self._outlines[name])
             if problems:
                 raise ProblemError(problems[0])
-            assert isinstance(declaration, ast.Def | ast.Block | ast.Model)
+            assert isinstance(declaration, Named)
             parsed = self._parsed[name] = declaration
         return parsed
 
@@ -123,6 +123,16 @@ class LinkedModule:
                     seen.add(id(other))
                     modules.append(other)
         return modules
+
+    @property
+    def optimizers(self) -> "dict[str, tuple[LinkedModule, ast.Optimizer]]":
+        """The optimizers that this file declares or imports, each with the file it stands in."""
+        known = ((name, self.find(name)) for name in (*self.own, *self.imported))
+        return {
+            name: (found[0], found[1])
+            for name, found in known
+            if found is not None and isinstance(found[1], ast.Optimizer)
+        }
 
     @property
     def models(self) -> dict[str, ast.Model]:

@@ -12,7 +12,7 @@ from meganeura_dsl.syntax.walk import walk
 
 
 def unused_values(
-    declaration: ast.Block | ast.Train | ast.Def,
+    declaration: ast.Block | ast.Optimizer | ast.Train | ast.Def,
 ) -> Iterator[UnusedValue | UnappliedLayer]:
     """Each value of a declaration that nothing after it reads, in the order they were written."""
     body: tuple[ast.Node, ...] = (
@@ -27,6 +27,9 @@ def unused_values(
     signature = list(_signature_reads(declaration))
     if isinstance(declaration, ast.Block):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
+    if isinstance(declaration, ast.Optimizer):  # without its rate it is refused
+        given = (each for each in declaration.parameters if each.name != ast.RATE)
+        yield from _unread(((p.name, p.span) for p in given), [*reads, *signature])
     yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
     loops = [node.span for node in nodes if isinstance(node, ast.For | ast.Scan)]
     last_first: dict[str, list[Span]] = {}
@@ -81,9 +84,12 @@ def _unread(
             yield UnusedValue(Location(span), name)
 
 
-def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, Span]]:
-    results = declaration.results or () if isinstance(declaration, ast.Block) else ()
-    parameters = declaration.parameters if isinstance(declaration, ast.Block) else ()
+def _signature_reads(
+    declaration: ast.Block | ast.Optimizer | ast.Train,
+) -> Iterator[tuple[str, Span]]:
+    is_train = isinstance(declaration, ast.Train)
+    results = () if is_train else declaration.results or ()
+    parameters = () if is_train else declaration.parameters
     parts = [part for p in parameters for part in (p.default, p.kind) if part is not None]
     parts += [item.default for item in declaration.inputs if item.default is not None]
     roots = (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)

@@ -121,7 +121,7 @@ class _Writer:
         """One declaration, with its body."""
         phrase, start = sentences.declaration(node, width), node.span.start
         match node:
-            case ast.Block() if not sentences.is_formula(node):
+            case ast.Block() | ast.Optimizer() if not sentences.is_formula(node):
                 self.line(0, start, _last(node).end, phrase)
                 self.body(_STEP, node.body)
             case ast.Train():
@@ -188,9 +188,9 @@ class _Writer:
             self.line(indent, node.span.start, node.span.end, phrase)
 
 
-def _last(node: ast.Block | ast.Train) -> Span:
+def _last(node: ast.Block | ast.Optimizer | ast.Train) -> Span:
     """The last part of the header of a declaration that has a body."""
-    results = (node.results or ()) if isinstance(node, ast.Block) else ()
+    results = () if isinstance(node, ast.Train) else node.results or ()
     return (node.name, *node.inputs, *results, *node.where)[-1].span
 
 
@@ -205,7 +205,7 @@ def _kind(node: ast.Declaration) -> str | None:
             return "expect"
         case ast.Train():
             return None
-        case ast.Block():
+        case ast.Block() | ast.Optimizer():
             return "formula" if sentences.is_formula(node) else None
         case _:
             return type(node).__name__

@@ -13,7 +13,7 @@ _BEFORE_RESULTS, _BEFORE_BODY = -2, -1
 """Ranks of the breaks of a header, which come before all others."""
 
 
-def is_formula(node: ast.Block) -> bool:
+def is_formula(node: ast.Block | ast.Optimizer) -> bool:
     """True if the body of a block is written as `= expression`."""
     match node.body:
         case (ast.Return(values=(value,)) as only,):
@@ -35,7 +35,7 @@ def declaration(node: ast.Declaration, width: int) -> Phrase:
             phrase.bracketed("()", node.parameters, phrase.parameter)
             last = (node.name, *node.parameters)[-1].span
             _formula(phrase, start, last, node.body)
-        case ast.Block():
+        case ast.Block() | ast.Optimizer():
             _block(phrase, node)
         case ast.Model():
             phrase.write(f"model {node.name.text:<{width}} = ")
@@ -75,9 +75,10 @@ def _expect(phrase: Phrase, node: ast.Expect) -> None:
             assert_never(node)
 
 
-def _block(phrase: Phrase, node: ast.Block) -> None:
+def _block(phrase: Phrase, node: ast.Block | ast.Optimizer) -> None:
     start = phrase.mark()
-    phrase.write(f"block {node.name.text}")
+    word = "block" if isinstance(node, ast.Block) else "optimizer"
+    phrase.write(f"{word} {node.name.text}")
     is_stacked = _entries(phrase, node.parameters, Phrase.parameter, behind=len("("))
     if node.inputs:
         is_stacked = _entries(phrase, node.inputs, Phrase.input)

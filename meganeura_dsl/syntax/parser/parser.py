@@ -23,7 +23,8 @@ LARGEST = 1 << 20
 """Characters of the longest text that is parsed."""
 
 _HEAD = re.compile(
-    r"^(?:(?P<kind>def|block|model|train)\b[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?"
+    r"^(?:(?P<kind>def|block|model|train|optimizer(?=[ \t]+[A-Za-z_]))\b"
+    r"[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?"
     r"|(?P<nameless>from|expect)\b)",
     re.MULTILINE,
 )

@@ -98,11 +98,11 @@ class _Scanner:
         self._indent_to(width, position)
 
     def _awaits_brackets(self) -> bool:
-        """True if all there is so far is `block name` or `block name(...)`.
+        """True if all there is so far is `block name` or `block name(...)`, or of an `optimizer`.
 
         Its signature goes on, as nothing else begins with a bracket.
         """
-        if self.tokens[0].text != "block" or len(self.indentations) > 1:
+        if self.tokens[0].text not in ("block", "optimizer") or len(self.indentations) > 1:
             return False
         names = closed = depth = 0
         for token in self.tokens:

@@ -28,12 +28,12 @@ from meganeura_dsl.syntax.problems.tuples import lines_cure, tuple_cure
 
 Rule = Callable[[Failure], Problem | None]
 
-_DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
+_DECLARATIONS = ("from", "def", "block", "optimizer", "model", "train", "expect")
 _STATEMENTS = (
     "cache", "for", "frozen", "if", "layer", "metric", "minimize", "param", "project", "return",
     "run", "scan", "show", "state", "update",
 )  # fmt: skip
-_OPENERS = ("block", "train", "if", "else", "for", "run", "scan")
+_OPENERS = ("block", "optimizer", "train", "if", "else", "for", "run", "scan")
 _OPERATORS = (
     "PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "PIPE", "ARROW", "RANGE", "EQUAL",
 )  # fmt: skip
@@ -196,7 +196,7 @@ def _definition(failure: Failure) -> Problem | None:
 
 
 def _brackets(failure: Failure) -> Problem | None:
-    if failure.head.text != "block":
+    if failure.head.text not in ("block", "optimizer"):
         return None
     if failure.token.kind == "LSQB" and failure.accepts_only("BLOCK", "NAME", "STRING"):
         return line_problems.MissingBrackets(failure.span(failure.previous))

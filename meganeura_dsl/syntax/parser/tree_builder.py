@@ -31,6 +31,10 @@ _FOREIGN_VALUES = {
 }
 
 
+_OF_TRAININGS = (ast.Minimize, ast.Project, ast.Metric, ast.Show, ast.Run)
+"""The statements of `train` blocks alone."""
+
+
 def _span_of(span: Span, token: Token) -> Span:
     return Span(span.source, token.start, token.end)
 
@@ -49,8 +53,23 @@ def _block(
 ) -> ast.Block:
     _refuse_repetition([*parameters, *inputs])
     _refuse_result_names((*parameters, *inputs, *_declared_in(body)), results or ())
-    _refuse_outsiders(body, (ast.Minimize, ast.Project, ast.Metric, ast.Show, ast.Run), "block")
+    _refuse_outsiders(body, _OF_TRAININGS, "block")
     return ast.Block(span, name, parameters, inputs, results, where or (), body)
+
+
+def _optimizer(
+    span: Span,
+    name: ast.Name,
+    parameters: tuple[ast.Parameter, ...],
+    inputs: tuple[ast.Input, ...],
+    results: tuple[ast.Result, ...] | None,
+    where: tuple[ast.Expression, ...] | None,
+    body: tuple[ast.Statement, ...],
+) -> ast.Optimizer:
+    _refuse_repetition([*parameters, *inputs])
+    _refuse_result_names((*parameters, *inputs, *_declared_in(body)), results or ())
+    _refuse_outsiders(body, _OF_TRAININGS, "optimizer")
+    return ast.Optimizer(span, name, parameters, inputs, results, where or (), body)
 
 
 def _train(
@@ -429,6 +448,7 @@ ACTIONS: dict[str, Action] = {
     "name": _name,
     "definition": ast.Def,
     "block": _block,
+    "optimizer": _optimizer,
     "returned": _returned,
     "model": _model,
     "train": _train,

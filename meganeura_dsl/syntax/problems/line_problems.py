@@ -68,8 +68,9 @@ class MisplacedStatement(SyntaxProblem, code="E0124"):
     def report(self) -> Report:
         word = self.span.text.split()[0].rstrip(":")
         other = "block" if word == "return" else "train"
-        headline = f"`{word}` does not belong in a `{self.home}`"
-        cure = Help(f"move it into a `{other}` that applies this {self.home}")
+        article, uses = ("an", "uses") if self.home == "optimizer" else ("a", "applies")
+        headline = f"`{word}` does not belong in {article} `{self.home}`"
+        cure = Help(f"move it into a `{other}` that {uses} this {self.home}")
         if word == "return":
             cure = Help("leave it out: a `train` gives no results, and its metrics are shown")
         return self.say(headline, f"this belongs in a `{other}`", cure)
@@ -81,7 +82,7 @@ class OutsideDeclaration(SyntaxProblem, code="E0125"):
     is_statement: bool
 
     def report(self) -> Report:
-        cure = "begin it with from, def, block, model, train or expect"
+        cure = "begin it with from, def, block, optimizer, model, train or expect"
         if self.is_statement:
             cure = "indent it, so that it belongs to the declaration above"
         headline = f"`{self.span.text}` begins no declaration"
@@ -104,9 +105,15 @@ class UnfinishedLine(SyntaxProblem, code="E0129"):
 
 
 class MissingBrackets(SyntaxProblem, code="E0131"):
-    """A block has one pair of brackets instead of two."""
+    """A block or an optimizer has one pair of brackets instead of two."""
 
     def report(self) -> Report:
+        if self.span.source.line(self.span.line).startswith("optimizer"):
+            return self.say(
+                "an optimizer has two pairs of brackets",
+                "the first holds arguments, the second the parameter and its gradient",
+                Help("its form is", "optimizer name(lr: real)(p: [...s], g: [...s]) -> [...s]:"),
+            )
         text, code = "write both, even if the first is empty", "block Net()(x: [n, d]) -> [n, d]:"
         brackets = certainty.only_brackets(self.span)
         cure = Help(text, code) if brackets is None else replacing(text, brackets, "()")

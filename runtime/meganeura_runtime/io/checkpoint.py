@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.settings_context import NONE_DECLARED, Declared, SettingsContext
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
@@ -118,13 +119,20 @@ def write_checkpoint(path: Path, persistent: Mapping[str, Array], progress: Prog
     write_tensors(path, persistent, {KEY: progress.model_dump_json()})
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, StoredTensor], Progress]:
-    """The tensors and the progress of a checkpoint; raises `ProblemError`."""
+def read_checkpoint(
+    path: Path, declared: Declared = NONE_DECLARED
+) -> tuple[dict[str, StoredTensor], Progress]:
+    """The tensors and the progress of a checkpoint; raises `ProblemError`.
+
+    `declared` has the optimizers of its program.
+    """
     tensors, metadata = open_tensors(path)
     if KEY not in metadata:
         raise ProblemError(UnreadableFile(path, "it holds tensors, but is no checkpoint of a run"))
     try:
-        return tensors, Progress.model_validate_json(metadata[KEY])
+        return tensors, Progress.model_validate_json(
+            metadata[KEY], context=SettingsContext(declared)
+        )
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))

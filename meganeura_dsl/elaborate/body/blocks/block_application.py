@@ -89,7 +89,7 @@ def model_application(
     label = "" if model.call.label is None else path_text(model.call.label, inner)
     path = inner.join(label)
     found = module.find(model.call.callee)
-    if found is None or isinstance(found[1], ast.Def):
+    if found is None or isinstance(found[1], ast.Def | ast.Optimizer):
         raise unknown_callee(model.call, inner)
     named, mode = split_mode(own.named)
     own = replace(own, named=named)

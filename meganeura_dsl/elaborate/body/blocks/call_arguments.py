@@ -1,7 +1,7 @@
 """The arguments of a call, evaluated; a callee that nothing has the name of."""
 
 from meganeura_dsl.diagnostics.other_names import Answer, other_names
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.blocks.modes import TRAINING
 from meganeura_dsl.elaborate.body.expressions.names import layer_named
 from meganeura_dsl.elaborate.builtins.builtin_weights import WEIGHTS
@@ -47,6 +47,10 @@ def unknown_callee(call: ast.Call, frame: Frame) -> ProblemError:
     """The error that nothing has the name of a call."""
     known = [*frame.layers, *frame.module.names(), *BUILTINS]
     location = frame.location(call.callee_span)
+    declared = frame.module.find(call.callee)
+    if declared is not None and isinstance(declared[1], ast.Optimizer):
+        cure = Help("a run is given it", f"optimizer = {call.callee}(...)")
+        return ProblemError(WrongKind(location, "a layer or a function", "an optimizer", cure))
     value = frame.names.get(call.callee)
     if value is not None:
         cure = f"a parameter that takes a block says so: `{call.callee}: block`"

@@ -182,6 +182,8 @@ def layer_words(name: str, frame: Frame) -> str | None:
             return f"the block `{name}`"
         case ast.Model():
             return f"the model `{name}`"
+        case ast.Optimizer():
+            return f"the optimizer `{name}`"
         case ast.Def():
             return f"the function `{name}`"
         case None if name in frame.layers:

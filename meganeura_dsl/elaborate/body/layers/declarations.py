@@ -49,7 +49,7 @@ def _declared_block(call: ast.Call, frame: Frame) -> BoundBlock:
     value = layer_in_scope(replace(call, label=None), frame)
     if value is None:
         found = frame.module.find(call.callee)
-        if found is None or isinstance(found[1], ast.Def):
+        if found is None or isinstance(found[1], ast.Def | ast.Optimizer):
             raise unknown_callee(call, frame)
         value = BoundBlock(found[1], module=found[0])
     return configured(call, value, arguments, frame)

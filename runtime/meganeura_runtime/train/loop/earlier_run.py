@@ -8,8 +8,11 @@ from typing import cast
 from pydantic import ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.program import Program
 from meganeura_dsl.resources import standard_model_names
+from meganeura_dsl.settings.declared_optimizers import DeclaredOptimizers, declared_optimizers
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.settings_context import SettingsContext
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.train.records.run_folder import RunFolder
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun, ProgramGone
@@ -25,8 +28,6 @@ class EarlierRun:
     """The program and its `train` block: `net.mgn:fit`."""
     text: str
     """The text of the program when the run began."""
-    settings: RunSettings
-    """All settings of the run."""
 
     @staticmethod
     def of(folder: Path) -> "EarlierRun":
@@ -45,7 +46,11 @@ class EarlierRun:
             target = f"{name.removesuffix('.mgn')}:{train}"
         else:
             raise ProblemError(ProgramGone(folder, name, train))
-        return EarlierRun(folder, target, texts[0].text, _settings(files.settings))
+        return EarlierRun(folder, target, texts[0].text)
+
+    def settings(self, program: Program) -> RunSettings:
+        """Returns all settings of the run; raises `ProblemError`."""
+        return _settings(RunFolder(self.folder).settings, declared_optimizers(program.module))
 
     @property
     def weights(self) -> Path:
@@ -54,12 +59,13 @@ class EarlierRun:
         return files.best if files.best.is_file() else files.weights
 
 
-def _settings(path: Path) -> RunSettings:
+def _settings(path: Path, declared: DeclaredOptimizers) -> RunSettings:
     try:
         content = cast("object", json.loads(read_bytes(path, LARGEST)))
         if isinstance(content, dict):
             cast("dict[str, object]", content).pop("weights", None)
-        return RunSettings.model_validate_json(json.dumps(content))
+        context = SettingsContext(declared)
+        return RunSettings.model_validate_json(json.dumps(content), context=context)
     except ValidationError as error:
         first = error.errors()[0]
         reason = f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"

@@ -67,7 +67,7 @@ def measure(
     if run is None:
         job = prepare_new(request, start)
     else:
-        settings = with_given(run.settings, wanted, request.settings)
+        settings = with_given(run.settings(program), wanted, request.settings)
         job = prepare_with(request, settings, start, run.folder)
     held_out = job.dataset.test or job.dataset.train
     shown = VisualLog()

@@ -15,6 +15,7 @@ from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
+from meganeura_dsl.settings.declared_optimizers import declared_by
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.loss_scale import LEAST
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
@@ -319,7 +320,7 @@ class TrainingLoop:
         """
         if self.job.dataset.train.is_ordered:
             return self._not_finite(last.step, float(last.outputs[LOSS]), None)
-        tensors, progress = read_checkpoint(self.folder.checkpoint)
+        tensors, progress = read_checkpoint(self.folder.checkpoint, declared_by(self.job.settings))
         types = {name: each.dtype for name, each in self.session.parameters.items()}
         self.session.load(restored(tensors, types))
         anomaly = find_anomaly(

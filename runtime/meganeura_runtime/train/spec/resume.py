@@ -8,6 +8,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.declared_optimizers import declared_optimizers
 from meganeura_dsl.settings.run_settings import SETTINGS, ReaderOptions, RunSettings
 from meganeura_dsl.transforms.loss_scale import SCALES
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
@@ -71,7 +72,7 @@ def resume_job(
 
     Raises what `prepare_new` raises, and `ProblemError` if it is not the same run.
     """
-    tensors, progress = _found(folder)
+    tensors, progress = _found(folder, request.program)
     if progress.learning_rate is not None:
         raise ProblemError(CannotResume("its learning rate was set by hand, and so is the next"))
     settings = _settings(request, progress)
@@ -103,7 +104,7 @@ def resumed_device(request: RunRequest, folder: RunFolder) -> str:
     now = request.settings
     if "device" in _names(request.overrides) or not folder.checkpoint.is_file():
         return now.device
-    return _checkpoint(folder)[1].settings.device
+    return _checkpoint(folder, request.program)[1].settings.device
 
 
 def resume_manual(
@@ -118,7 +119,7 @@ def resume_manual(
 
     Raises `ProblemError` or `ProblemsError` as `manual_spec`, and if it is not the same run.
     """
-    tensors, progress = _found(folder)
+    tensors, progress = _found(folder, program)
     now = settings_of(program, train, overrides)
     settings = _revised(progress.settings, overrides, now)
     spec = manual_spec(program, train, settings, gradients=gradients)
@@ -203,16 +204,16 @@ def origins_of(spec: TrainSpec, resumption: Resumption | None) -> tuple[Origin, 
     return () if spec.start is None else origins(tensor.file for _, tensor in spec.start.matched)
 
 
-def _found(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
+def _found(folder: RunFolder, program: Program) -> tuple[dict[str, StoredTensor], Progress]:
     if not folder.checkpoint.is_file():
         raise ProblemError(CannotResume(f"`{folder.path}` holds no checkpoint"))
-    return _checkpoint(folder)
+    return _checkpoint(folder, program)
 
 
-def _checkpoint(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
+def _checkpoint(folder: RunFolder, program: Program) -> tuple[dict[str, StoredTensor], Progress]:
     """Reads the checkpoint; the message of a damaged one names weights that are whole."""
     try:
-        return read_checkpoint(folder.checkpoint)
+        return read_checkpoint(folder.checkpoint, declared_optimizers(program.module))
     except ProblemError as error:
         match error.problem:
             case DamagedFile() | UnreadableFile() as problem:

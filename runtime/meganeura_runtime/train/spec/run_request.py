@@ -7,6 +7,7 @@ from pathlib import Path
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.declared_optimizers import declared_optimizers
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, with_overrides
 from meganeura_runtime.train.data.run_data import FROM_FILES, PythonData
@@ -42,7 +43,7 @@ class RunRequest:
     def written(self) -> RawSettings:
         """The settings as they are written, with the place of each."""
         raw = pipeline.train_settings(self.program, self.train)
-        return with_overrides(raw, self._all_overrides)
+        return with_overrides(raw, self._all_overrides, declared_optimizers(self.program.module))
 
     @property
     def _all_overrides(self) -> Sequence[str]:

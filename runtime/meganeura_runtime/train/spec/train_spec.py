@@ -19,6 +19,7 @@ from meganeura_dsl.ir.initializers import sample
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.declared_optimizers import declared_optimizers
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.named_metrics import metric_problems
 from meganeura_dsl.settings.resolve_settings import resolve_settings
@@ -267,4 +268,7 @@ def settings_of(
     """
     raw = pipeline.train_settings(program, train)
     sizes = pipeline.free_sizes(program, train)
-    return resolve_settings(raw, overrides, sizes, DEVICE_NAMES, needs_data=needs_data)
+    declared = declared_optimizers(program.module)
+    return resolve_settings(
+        raw, overrides, sizes, DEVICE_NAMES, needs_data=needs_data, declared=declared
+    )
