@@ -83,13 +83,22 @@ WORDS: Mapping[str, str] = {
         "lgamma gammaln digamma"
     ),
     "of the gamma function there are `lgamma` and `digamma`, in `special`": "polygamma",
-    "windows that overlap are read by `conv` and `window_max`; those that do not, by `rearrange`:"
-    " `[n, c, h * p, w * p] -> [n, h * w, c * p * p]`": "unfold Unfold im2col as_strided",
-    "rearrange needs a name for each axis: `r = 2`, `t = 2`, and"
-    " `[n, c * r * t, h, w] -> [n, c, h * r, w * t]`": "pixel_shuffle PixelShuffle",
-    "nothing is read between pixels; `resize` gives images of another size": (
-        "grid_sample affine_grid roi_align RoIAlign"
+    "windows of pixels are `unfold(3)(x)`, with `from vision import unfold`; those that do not"
+    " overlap are split off by `rearrange`: `[n, c, h * p, w * p] -> [n, h * w, c * p * p]`": (
+        "unfold Unfold im2col as_strided"
     ),
+    "it is `pixel_shuffle(2)(x)`, with `from vision import pixel_shuffle`": (
+        "pixel_shuffle PixelShuffle"
+    ),
+    "it is `pixel_unshuffle(2)(x)`, with `from vision import pixel_unshuffle`": (
+        "pixel_unshuffle PixelUnshuffle"
+    ),
+    "it is `sample_at()(x, row, column)`, whose places are counted in pixels, with"
+    " `from vision import sample_at`": "grid_sample affine_grid",
+    "it is `roi_align(7, 7)(x, box, image)`, with `from vision import roi_align`": (
+        "roi_align RoIAlign"
+    ),
+    "it is `reflect_pad(1)(x)`, with `from vision import reflect_pad`": "ReflectionPad2d",
     "of two updates at one place the sum is `scatter_add`, the largest `scatter_max`; one place is"
     " set by `x[:, 0] = y`": "scatter scatter_ index_copy index_put put_along_axis index_fill",
     "`gather` takes slices by ids, `where` chooses element by element": "choose",
@@ -141,7 +150,7 @@ WORDS: Mapping[str, str] = {
         " LazyInstanceNorm2d LazyInstanceNorm3d"
     ),
     "it pads with 0; another border is a part that `concat` puts beside the tensor": (
-        "ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d"
+        "ReflectionPad1d ReflectionPad3d ReplicationPad1d ReplicationPad2d"
         " ReplicationPad3d CircularPad1d CircularPad2d CircularPad3d"
     ),
     "transposed convolutions are of one or two axes": (
