@@ -18,15 +18,18 @@ from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import TensorType, free_sizes
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.summary import Summary, summarize
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.backends.base import OpenSession, Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.backends.packed_session import open_packed
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
@@ -112,6 +115,7 @@ class Model:
         """The tensors it takes."""
         self._symbolic = symbolic
         self._files: tuple[Path, ...] = ()
+        self._levels: Mapping[str, Quantization] = {}
         self.preparation: Preparation = NOTHING
         """The preparation of the weights' training data: the names of the classes, and the
         treatment of images, sounds and texts."""
@@ -136,6 +140,7 @@ class Model:
         anew = [each for each in self.parameters if each.name in found.anew]
         self.values = {**initial_values(anew, seed), **found.read()}
         self._files = start.files
+        self._levels = found.quantized
         self.preparation = preparation_of(start.files)
 
     def summary(self, sizes: Mapping[str, SupportsIndex] | None = None) -> Summary:
@@ -184,7 +189,7 @@ class Model:
         rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
             chosen = choose_device(device, precision=floats)
-            session = open_inference(concrete.graph, chosen.open, rules)
+            session = open_inference(concrete.graph, self._opening(chosen), rules)
             session.load(self.values)
         return session
 
@@ -267,7 +272,7 @@ class Model:
         model, floats = self._program.model(self._name), ComputePrecision(precision)
         rules, choices = RewriteOptions(device=model_of(device, floats)), self._choices(image_size)
         with explained_failures():
-            opened = choose_device(device, precision=floats).open
+            opened = self._opening(choose_device(device, precision=floats))
             predictor = Predictor(
                 model, self._elaborated, self.values, opened, rules, choices, batch, names
             )
@@ -302,7 +307,8 @@ class Model:
         rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
             chosen = choose_device(device, precision=floats)
-            return open_generator(self._token_step, self.values, chosen.open, rules, step)
+            opened = self._opening(chosen)
+            return open_generator(self._token_step, self.values, opened, rules, step)
 
     def generate(self, prompt: str, **options: Unpack[WritingOptions]) -> Iterator[str]:
         """The text that follows a prompt, a piece for each token that finishes a character.
@@ -435,6 +441,14 @@ class Model:
             text = f"the inputs leave open {listed}; given are {', '.join(given) or 'none'}"
             raise ValueError(text)
         return {name: index(size) for name, size in given.items()}
+
+    def _opening(self, device: OpenDevice) -> OpenSession:
+        """Opens sessions that keep quantized weights packed, where the device runs them so.
+
+        Those that were given other values since are no longer quantized.
+        """
+        kept = {n: how for n, how in self._levels.items() if how.represents(self.values[n])}
+        return open_packed(device.open, device.packs(kept))
 
     def _require_values(self) -> None:
         if not self.values and self.parameters:

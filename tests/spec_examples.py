@@ -58,6 +58,7 @@ from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact, NotCompiled
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
+from meganeura_runtime.export.quantization_problems import NothingKept, NothingQuantized
 from meganeura_runtime.export.source.form_problems import NoSourceForm
 from meganeura_runtime.importing.onnx.import_problems import (
     ImportDiffers,
@@ -437,6 +438,8 @@ EXAMPLES: Mapping[str, Problem] = {
         NoLength("cosine", "steps"),
         NothingToStopBy("stop_after"),
         NoUpdate(1000, 22),
+        NothingQuantized(("fc.weight", "fc.bias"), ()),
+        NothingKept("head.*", ("fc1.weight", "fc2.weight")),
         NothingToSample(
             within('sample_prompt="Once"', '"Once"', "--set"),
             "`fit` applies no model of tokens that gives their logits",

@@ -3,7 +3,7 @@
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime.backends import device_problems
-from meganeura_runtime.export import cache_problems
+from meganeura_runtime.export import cache_problems, quantization_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
@@ -45,6 +45,7 @@ def problems() -> tuple[type[Problem], ...]:
         container_problems,
         onnx_problems,
         form_problems,
+        quantization_problems,
         import_problems,
         cache_problems,
         generation_problems,

@@ -52,6 +52,12 @@ train small(x: [batch, 6]):
     steps     = 1
     optimizer = sgd(lr=0.1)
 """
+LONG = """\
+block Long(classes)(x: [n, 64]) -> [n, classes]:
+  return x |> fc: linear(classes)
+
+model long = Long(classes=3)
+"""
 WRONG = "block Net(d)(x: [n, d]) -> [n, d]:\n  h =  x +\n  return y\n"
 REFUTED = "block Net(d)(x: [n, d]) -> [n, 2]:\n  unused = x\n  return x\n"
 COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
@@ -99,6 +105,13 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *((each,) for each in ("w.safetensors", "other.safetensors", "named.safetensors")),
         *(("--allow-missing", "fc2.*"), ("--allow-unexpected", "more*"), ("--json",)),
         *(("--rename", r"t\.(.*)=\1"), ("--prefix", "t."), ("--set", "hidden=3")),
+    ),
+    ("quantize", "long.mgn", "--weights", "long.safetensors", "-o", "q.safetensors"): (
+        *(("--bits", each) for each in ("4", "8", "2")),
+        *(("--group", "16"), ("--group", "0"), ("--keep", "fc*"), ("--keep", "none")),
+        *(("--data", "none.npz"), ("--device", "cpu"), ("--set", "classes=5")),
+        *(("--rename", "t"), ("--prefix", "t."), ("--allow-unexpected", "more*"), ("--force",)),
+        ("p.mgn:net",),
     ),
     ("run", "p.mgn:net", "--device", "cpu"): (
         *(("--weights", "w.safetensors"), ("--random-weights", "1"), ("--seed", "2")),
@@ -285,6 +298,7 @@ def _prepare(place: Path) -> None:
     (place / "refuted.mgn").write_text(REFUTED)
     (place / "loose.mgn").write_text("block  A()(x:[n])->[n]:\n    return   x\n")
     (place / "small.mgn").write_text(PROGRAM.partition("train fit")[0] + SMALL)
+    (place / "long.mgn").write_text(LONG)
     (place / "labels.txt").write_text("cat\ndog\nhorse\n")
     random = np.random.default_rng(0)
     x = random.normal(size=(9, 6)).astype(np.float32)
@@ -306,6 +320,8 @@ def _prepare(place: Path) -> None:
     counter = {"norm.num_batches_tracked": np.zeros((), np.int64)}
     save_file(arrays | counter, place / "w.safetensors")
     less = {name: each for name, each in arrays.items() if "fc2" not in name}
+    long = {"fc.weight": np.arange(192).reshape(3, 64) / np.float32(192)}
+    save_file({**long, "fc.bias": np.zeros(3, np.float32)}, place / "long.safetensors")
     save_file({**less, "more.one": np.zeros(2, np.float32)}, place / "other.safetensors")
     save_file({f"t.{name}": each for name, each in arrays.items()}, place / "named.safetensors")
 

@@ -33,6 +33,7 @@ ARGUMENTS = {
     "shapes": ["{}:net"],
     "evaluate": ["{}:fit", "--weights", "w.safetensors", "--device", "cpu"],
     "predict": ["{}:net", "p.png", "--weights", "w.safetensors", "--device", "cpu"],
+    "quantize": ["{}:net", "--weights", "w.safetensors", "-o", "o.safetensors"],
     "summary": ["{}:net"],
     "train": ["{}:fit", "--device", "cpu", "--set", "epochs=1"],
     "tune": ["{}:net"],

@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is said of the programs of a case."""
+    """The answers to the programs of a case."""
 
     case: str
     code: str
@@ -96,7 +96,7 @@ def heads(path: Path) -> dict[str, str]:
 
 
 def outcome(case: Case) -> Outcome:
-    """What is said of both programs of a case, and of the data they are fed."""
+    """The answers to both programs of a case, and to the data they are fed."""
     accepted = refused(case.right)
     right = "accepted" if accepted is None else accepted.code
     if case.is_right_alone:

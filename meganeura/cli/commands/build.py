@@ -203,8 +203,9 @@ def _generation(stages: Stages, files: Files) -> "Artefact":
     capacity = stages.capacity
     symbolic = pipeline.elaborate_model(stages.program, config=stages.config)
     parameters = [each for each in symbolic.parameters if each.kind != "cache"]
-    values = compare(files.weights, parameters, files.excused).read()
-    return compiled_generation(stages.token_model, values, capacity, tokenizer)
+    found = compare(files.weights, parameters, files.excused)
+    model = replace(stages.token_model, levels=found.quantized)
+    return compiled_generation(model, found.read(), capacity, tokenizer)
 
 
 def _inference(stages: Stages, files: Files) -> "Artefact":
@@ -216,7 +217,9 @@ def _inference(stages: Stages, files: Files) -> "Artefact":
     if not files.weights:
         raise typer.BadParameter(NO_WEIGHTS, param_hint="--weights")
     require_numbers(stages.graph)
-    deployed = deployment(stages.elaboration, files.weights, files.excused, stages.rules)
+    deployed = deployment(
+        stages.elaboration, files.weights, files.excused, stages.rules, packs=True
+    )
     stated = stages.elaboration.stated_bounds({})
     found = compiled_model(stages.program.model(), deployed.graph, deployed.values, stated=stated)
     return replace(found, preparation=preparation_of(files.weights))

@@ -68,14 +68,24 @@ def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
 
 
 def deployment(
-    elaborated: "Elaboration", files: list[Path], excused: "Allowed", rules: "RewriteOptions"
+    elaborated: "Elaboration",
+    files: list[Path],
+    excused: "Allowed",
+    rules: "RewriteOptions",
+    *,
+    packs: bool = False,
 ) -> "Deployment":
-    """The inference form with the weights of files; a model that saw no data is warned of."""
+    """The inference form with the weights of files; a model that saw no data is warned of.
+
+    `packs`: quantized weights stay packed.
+    """
     from meganeura_runtime.export.deployment.inference_form import deploy, looks_untrained
     from meganeura_runtime.io.weights import compare
 
-    values = compare(files, elaborated.parameters, excused).read()
+    found = compare(files, elaborated.parameters, excused)
+    values = found.read()
     if looks_untrained(elaborated.parameters, values):
         text = "warning: all running statistics are what they start as: was this model trained?"
         say(text, err=True)
-    return deploy(elaborated.graph, values, rules)
+    levels = found.quantized if packs else {}
+    return deploy(elaborated.graph, values, rules, levels=levels)

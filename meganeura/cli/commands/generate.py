@@ -25,7 +25,7 @@ from meganeura.cli.options.model_options import (
     configured,
     given_names,
     load,
-    loaded_values,
+    loaded_weights,
     require_weights,
     rewriting,
 )
@@ -129,7 +129,7 @@ def generate(
         task = SpeechTask.of(elaborate, files)
     else:
         task = TextTask.of(elaborate, words, prompt, steps, sampling)
-    values = loaded_values(
+    loaded = loaded_weights(
         chosen.elaborate(),
         files,
         random_weights,
@@ -141,7 +141,9 @@ def generate(
     with explained_failures():
         chosen_device = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(chosen_device, err=True)
-        with open_generator(elaborate, values, chosen_device.open, rules, task.step) as generator:
+        with open_generator(
+            elaborate, loaded.values, loaded.opening(chosen_device), rules, task.step
+        ) as generator:
             require_vocabulary(words, generator.vocabulary)
             if isinstance(task, TextTask):
                 _answer(generator, task, words, sampling)

@@ -20,7 +20,7 @@ from meganeura.cli.options.model_options import (
     allowed,
     configured,
     given_names,
-    loaded_values,
+    loaded_weights,
     require_weights,
     rewriting,
 )
@@ -94,7 +94,7 @@ def predict(
     classes = ClassNames(prepared.classes)
     if labels is not None:
         classes = ClassNames(tuple(read_labels(labels)), str(labels))
-    values = loaded_values(
+    loaded = loaded_weights(
         symbolic,
         weights,
         None,
@@ -109,7 +109,14 @@ def predict(
         on = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(on, err=prints)
         predictor = Predictor(
-            chosen.name, chosen.elaborate, values, on.open, rules, choices, batch, classes
+            chosen.name,
+            chosen.elaborate,
+            loaded.values,
+            loaded.opening(on),
+            rules,
+            choices,
+            batch,
+            classes,
         )
         rows = predictor(files)
         if output is None:

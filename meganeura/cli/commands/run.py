@@ -17,6 +17,7 @@ from meganeura.cli.options.model_options import (
     Changes,
     ConfiguredModel,
     DisabledRules,
+    LoadedWeights,
     NoOptimizer,
     Prefix,
     RandomWeights,
@@ -25,7 +26,7 @@ from meganeura.cli.options.model_options import (
     allowed,
     configured,
     given_names,
-    loaded_values,
+    loaded_weights,
     require_weights,
     rewriting,
 )
@@ -164,11 +165,11 @@ def run(
         check_output(output, result_names)
         tensors = _tensors(symbolic, choices, inputs or (), seed)
         excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
-        values = loaded_values(symbolic, weights or (), random_weights, excused, called)
+        loaded = loaded_weights(symbolic, weights or (), random_weights, excused, called)
         asked = Asked(tuple(show or ()), shown=True)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         options = _RunOptions(device, precision, rules, no_tuned, profile, asked)
-        found = _computed(chosen, symbolic, tensors, values, options)
+        found = _computed(chosen, symbolic, tensors, loaded, options)
     results, shown = split_outputs(found, result_names)
     say(show_outputs(results, top, names, prepared.classes, shown))
     if output is not None:
@@ -199,7 +200,7 @@ def _computed(
     chosen: ConfiguredModel,
     symbolic: "Elaboration",
     tensors: Mapping[str, "StoredTensor"],
-    values: Mapping[str, "Array"],
+    loaded: LoadedWeights,
     options: "_RunOptions",
 ) -> dict[str, "Array"]:
     """The outputs, in sizes that follow from the inputs."""
@@ -213,8 +214,8 @@ def _computed(
     concrete = chosen.elaborate(sizes, asked=options.asked)
     bounds = all_of(leaf_bounds(concrete.graph), concrete.stated_bounds({}))
     fed = feeds(bounds, concrete.inputs, tensors)
-    with explained_failures(), options.session(concrete.graph) as session:
-        session.load(values)
+    with explained_failures(), options.session(concrete.graph, loaded) as session:
+        session.load(loaded.values)
         for _ in range(options.steps - 1):
             dict(session.step(fed))
         return dict(session.step(fed))
@@ -239,14 +240,16 @@ class _RunOptions:
         return 1 if self.profile is None else ENOUGH
 
     @contextmanager
-    def session(self, graph: "Graph") -> Generator["Session"]:
+    def session(self, graph: "Graph", loaded: LoadedWeights) -> Generator["Session"]:
         """Opens a session on the device and prints which."""
         from meganeura_runtime.backends.inference_session import open_inference
 
         chosen_device = device_option(self.device, no_tuned=self.no_tuned, precision=self.precision)
         with (
             tracing(self.profile, chosen_device) as traced,
-            open_inference(graph, traced.open, self.rules) as session,
+            open_inference(
+                graph, loaded.opening(chosen_device, traced.open), self.rules
+            ) as session,
         ):
             yield session
 

@@ -186,7 +186,7 @@ def _summary(name: str, found: "Comparison", reports: tuple[Report, ...]) -> lis
     """`resnet18: fine, 122 tensors fit (102 f32, 20 i64)`, and what was excused."""
     if reports:
         return [f"{name}: {count(len(reports), 'error')}"]
-    kinds = Counter(tensor.stored for _, tensor in found.matched)
+    kinds = Counter(tensor.kind for _, tensor in found.matched)
     stored = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     return [
         f"{name}: fine, {count(len(found.matched), 'tensor')} fit ({stored})",

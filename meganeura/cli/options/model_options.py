@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Asked, Elaboration
     from meganeura_dsl.elaborate.values import StaticValue
     from meganeura_dsl.ir.graph import Array
+    from meganeura_dsl.ir.quantization import Quantization
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.base import OpenSession
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed, Comparison
 
@@ -114,7 +117,26 @@ def require_weights(
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 
-def loaded_values(
+@dataclass(frozen=True)
+class LoadedWeights:
+    """The values of all parameters and states, and the levels of those that are quantized."""
+
+    values: "dict[str, Array]"
+    levels: "Mapping[str, Quantization]"
+
+    def opening(
+        self, device: "OpenDevice", open_session: "OpenSession | None" = None
+    ) -> "OpenSession":
+        """Opens sessions that keep quantized weights packed, where the device runs them so.
+
+        Without `open_session` it is the device that opens them.
+        """
+        from meganeura_runtime.backends.packed_session import open_packed
+
+        return open_packed(open_session or device.open, device.packs(self.levels))
+
+
+def loaded_weights(
     symbolic: "Elaboration",
     files: Sequence[Path],
     seed: int | None,
@@ -122,18 +144,18 @@ def loaded_values(
     called: "Names",
     *,
     err: bool = False,
-) -> "dict[str, Array]":
+) -> LoadedWeights:
     """All parameters and states: those of the files, and first values for what is excused."""
     from meganeura_runtime.io.weights import compare, initial_values
 
     if seed is not None:
         say(f"weights: random, of seed {seed}", err=err)
-        return initial_values(symbolic.parameters, seed)
+        return LoadedWeights(initial_values(symbolic.parameters, seed), {})
     found = compare(files, symbolic.parameters, excused, called)
     values = found.read()
     say("\n  ".join([f"weights: {found.file}", *exceptions(found)]), err=err)
     anew = [each for each in symbolic.parameters if each.name in found.anew]
-    return {**initial_values(anew, FIRST_SEED), **values}
+    return LoadedWeights({**initial_values(anew, FIRST_SEED), **values}, found.quantized)
 
 
 def exceptions(comparison: "Comparison") -> list[str]:

@@ -5,10 +5,10 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem
 
 
 class MeaningNote(LocatedProblem):
-    """What a part of a program does, in words, and what is usually meant."""
+    """The effect of a part of a program in words, and the usual meaning."""
 
     what: str
-    """What it does."""
+    """The effect, in words."""
     because: str
     """The axes or numbers that show it."""
     cure: Help

@@ -18,6 +18,7 @@ from meganeura_runtime.backends.errors import DeviceError
 if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.ir.quantization import Quantization
     from meganeura_dsl.settings.device_sharding import DeviceSharding
     from meganeura_runtime.backends.base import Session
     from meganeura_runtime.backends.memory_roles import StepMemory
@@ -212,6 +213,13 @@ class OpenDevice(ABC):
 
         Raises `ProblemError` for an op that the backend refuses, and `DeviceError`.
         """
+
+    def packs(self, levels: Mapping[str, Quantization]) -> Mapping[str, Quantization]:
+        """The quantized parameters that its sessions keep packed: all of them.
+
+        None where each step would unpack them in a pass of its own.
+        """
+        return levels
 
     @property
     def hosts(self) -> Hosts:

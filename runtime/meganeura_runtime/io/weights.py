@@ -20,6 +20,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remar
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.initializers import sample
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
@@ -226,6 +227,15 @@ class Comparison:
     """Tensors of the files that were allowed to be there."""
     renamed: tuple[tuple[str, str], ...] = ()
     """The tensors that have another name in the files, and then in the model."""
+
+    @property
+    def quantized(self) -> dict[str, Quantization]:
+        """The levels of the parameters that are numbers of a few bits in the files."""
+        return {
+            each.name: tensor.quantization
+            for each, tensor in self.matched
+            if tensor.quantization is not None
+        }
 
     def mismatch(self, listed: int | None = LISTED) -> WeightsMismatch | None:
         """The differences that no glob excuses, if there are any."""

@@ -19,9 +19,11 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_runtime.export.mgb.compile import compiled_model
 from meganeura_runtime.export.page import write
 from meganeura_runtime.export.page.forms import input_forms
+from meganeura_runtime.export.quantize_weights import levels_of
 from meganeura_runtime.io.preprocess.images import read_image
 from meganeura_runtime.io.preprocess.input_transforms import Choices
 from meganeura_runtime.io.preprocess.mel import log_mel
+from meganeura_runtime.io.tensors.quantized_tensors import write_quantized
 from tests.narrow import trained_values
 from tests.runtime.web.conftest import LOSE, answered, build, opened, ready, saved
 
@@ -150,7 +152,7 @@ def test_there_is_no_answer_before_an_input(page: Page, tmp_path: Path) -> None:
 
 
 def test_models_give_in_a_page_what_they_give_here(tabs: BrowserContext, tmp_path: Path) -> None:
-    """Three models, opened side by side, from files and from a text."""
+    """Three models, opened side by side, from files and from a text; one with packed weights."""
     cnn = meganeura.load("digits_cnn").model(seed=0)
     cnn.values = trained_values(cnn.parameters)
     config = {"d": 16, "layers": 1, "heads": 2, "image": 8, "patch": 4, "colors": 1, "classes": 10}
@@ -159,6 +161,9 @@ def test_models_give_in_a_page_what_they_give_here(tabs: BrowserContext, tmp_pat
     for name, model in (("cnn", cnn), ("vit", vit), ("gpt", gpt)):
         model.save(tmp_path / f"{name}.safetensors")
     weights = {name: tmp_path / f"{name}.safetensors" for name in ("cnn", "vit", "gpt")}
+    levels = levels_of(gpt.parameters, 4, None)
+    write_quantized(weights["gpt"], gpt.values, levels, {})
+    gpt = meganeura.load("gpt2_tiny").model(weights=weights["gpt"])
     changes = [word for key, value in config.items() for word in ("--set", f"{key}={value}")]
     (tmp_path / "names.txt").write_text("\n".join(f"kind {number}" for number in range(10)))
     labels = ("--labels", tmp_path / "names.txt")

@@ -6,6 +6,7 @@ from meganeura_dsl.ir.ops.fused import (
     attention,
     contraction,
     norm,
+    quantized,
     rotary,
     softmax,
     standardize,
@@ -16,6 +17,7 @@ from meganeura_dsl.ir.ops.fused.attention import *
 from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.fused.contraction import *
 from meganeura_dsl.ir.ops.fused.norm import *
+from meganeura_dsl.ir.ops.fused.quantized import *
 from meganeura_dsl.ir.ops.fused.rotary import *
 from meganeura_dsl.ir.ops.fused.softmax import *
 from meganeura_dsl.ir.ops.fused.standardize import *
@@ -27,6 +29,7 @@ FUSED_OPS: tuple[type[Op], ...] = (
     *standardize.OPS,
     *norm.OPS,
     *softmax.OPS,
+    *quantized.OPS,
     *rotary.OPS,
     *attention.OPS,
     *winograd.OPS,
@@ -37,6 +40,7 @@ __all__ += activation.__all__
 __all__ += attention.__all__
 __all__ += contraction.__all__
 __all__ += norm.__all__
+__all__ += quantized.__all__
 __all__ += rotary.__all__
 __all__ += softmax.__all__
 __all__ += standardize.__all__

@@ -1,9 +1,11 @@
 """The CPU as a device of the registry."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.reference.session import ReferenceSession
 
@@ -25,6 +27,11 @@ class ReferenceDevice(OpenDevice):
     def open(self, graph: Graph) -> ReferenceSession:
         """A session of the reference interpreter; raises `MemoryExceededError`."""
         return ReferenceSession(graph)
+
+    def packs(self, levels: Mapping[str, Quantization]) -> Mapping[str, Quantization]:
+        """None: NumPy would unpack all weights anew in each step."""
+        del levels
+        return {}
 
     def profile(self, graph: Graph) -> "Profile":
         """Time each op by the host's clock."""

@@ -11,8 +11,9 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.ops import Parameter
-from meganeura_dsl.transforms.egraph.optimized import Optimized
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.pack_parameters import pack_parameters, packed_values
 from meganeura_runtime.backends.inference_session import Derivation
 from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
@@ -49,27 +50,33 @@ class Deployment:
 
 
 def deploy(
-    graph: Graph, values: Mapping[str, Array], rewriting: RewriteOptions, seed: int = 0
+    graph: Graph,
+    values: Mapping[str, Array],
+    rewriting: RewriteOptions,
+    seed: int = 0,
+    levels: Mapping[str, Quantization] | None = None,
 ) -> Deployment:
-    """The inference form of a model with these parameters and states.
+    """The inference form of a model with these parameters and states, of which some stay packed.
 
     Raises `ProblemError` if it does not give what the model gives on random inputs.
     """
     require_no_caches(graph, "an inference form")
     graph = with_checks(graph)
+    levels = levels or {}
     if not rewriting.enabled:
-        return Deployment(graph, values, {name: name for name in values}, 0.0)
+        kept = packed_values(values, levels)
+        return Deployment(pack_parameters(graph, levels), kept, {name: name for name in kept}, 0.0)
     optimized = rewriting.optimize(graph, "infer")
     derived = Derivation(optimized.load)(values)
-    everything = {**values, **derived}
+    everything = {**packed_values(values, levels), **derived}
+    form = pack_parameters(optimized.graph, levels)
     values_used = {
         value.op.name: everything[value.op.name]
-        for value in optimized.graph.values
+        for value in form.values
         if isinstance(value.op, Parameter)
     }
-    difference = _difference(graph, values, optimized, values_used, random_inputs(graph, seed))
-    names = deployed_names(optimized.graph, optimized.load)
-    return Deployment(optimized.graph, values_used, names, difference)
+    difference = _difference(graph, values, form, values_used, random_inputs(graph, seed))
+    return Deployment(form, values_used, deployed_names(form, optimized.load), difference)
 
 
 def looks_untrained(parameters: Iterable[ParameterInfo], values: Mapping[str, Array]) -> bool:
@@ -84,13 +91,13 @@ def looks_untrained(parameters: Iterable[ParameterInfo], values: Mapping[str, Ar
 def _difference(
     graph: Graph,
     values: Mapping[str, Array],
-    optimized: Optimized,
+    form: Graph,
     values_used: Mapping[str, Array],
     inputs: Mapping[str, Array],
 ) -> float:
     """The largest difference of any output; raises `ProblemError` beyond what is allowed."""
     expected = reference_run(graph, values, inputs)
-    found = reference_run(optimized.graph, values_used, inputs)
+    found = reference_run(form, values_used, inputs)
     largest = 0.0
     for name, array in expected.items():
         wanted, given = array.astype(np.float64), found[name].astype(np.float64)

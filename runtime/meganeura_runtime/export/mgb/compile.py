@@ -1,7 +1,7 @@
 """A compiled model made of graphs; reading one needs none of what this imports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import Draw, TokenStep
@@ -9,8 +9,10 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.pack_parameters import pack_parameters, packed_values
 from meganeura_runtime.backends.base import caches_of, leaf_types
 from meganeura_runtime.backends.inference_session import shared_form
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
@@ -56,6 +58,8 @@ class TokenModel:
     name: str
     config: Mapping[str, StaticValue]
     rules: RewriteOptions
+    levels: Mapping[str, Quantization] = field(default_factory=dict[str, Quantization])
+    """The levels of the weights that are quantized."""
 
     @property
     def room(self) -> int:
@@ -78,7 +82,7 @@ class TokenModel:
 
     def step(self, tokens: int, capacity: int) -> Graph:
         """The same as it runs."""
-        return shared_form(self.graph(tokens, capacity), self.rules)
+        return pack_parameters(shared_form(self.graph(tokens, capacity), self.rules), self.levels)
 
     def draw(self, vocabulary: int, draw: Draw) -> Graph:
         """Returns the graph that draws a token from logits, as it runs."""
@@ -115,5 +119,6 @@ def compiled_generation(
         tokenizer.text,
         tokenizer.ends,
     )
-    kept = {name: values[name] for name in persistent}
+    everything = packed_values(values, model.levels)
+    kept = {name: everything[name] for name in persistent}
     return Artefact(model.name, graph, plan, kept, generation=form, stated=stated)

@@ -12,7 +12,7 @@ from typing import cast
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
-from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.quantized_tensors import read_weights
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 FOLDER_FILES = ("model.safetensors.index.json", "model.safetensors", "weights.safetensors")
@@ -46,13 +46,13 @@ def open_weights(path: Path) -> dict[str, StoredTensor]:
     if path.suffix in PICKLES:
         reason = "it is a pickle, and reading one runs its code; save it as safetensors"
         raise ProblemError(UnreadableFile(path, reason))
-    return _open_shards(path) if path.suffix == ".json" else read_tensors(path)
+    return _open_shards(path) if path.suffix == ".json" else read_weights(path)
 
 
 def _open_shards(index: Path) -> dict[str, StoredTensor]:
     """The tensors an index promises, each from the file it names."""
     promised = _weight_map(index)
-    shards = {name: read_tensors(index.parent / name) for name in sorted(set(promised.values()))}
+    shards = {name: read_weights(index.parent / name) for name in sorted(set(promised.values()))}
     held = [(name, shard) for shard, tensors in shards.items() for name in tensors]
     for name, shard in promised.items():
         if name not in shards[shard]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.file_array import Array, InFile, Rows, RowSource
@@ -62,6 +63,8 @@ class StoredTensor:
     stored: str
     """A key of `BITS`."""
     content: Array | RowSource
+    quantization: Quantization | None = None
+    """Its levels, if it lies in the file as numbers of a few bits."""
 
     @property
     def bits(self) -> Array:
@@ -78,8 +81,13 @@ class StoredTensor:
         """True if the file holds real numbers."""
         return self.stored in ("f64", "f32", "f16", "bf16")
 
+    @property
+    def kind(self) -> str:
+        """The kind of its numbers in the file: `f32`, `4-bit`."""
+        return self.stored if self.quantization is None else f"{self.quantization.bits}-bit"
+
     def __str__(self) -> str:
-        return f"{self.stored}[{', '.join(map(str, self.shape))}]"
+        return f"{self.kind}[{', '.join(map(str, self.shape))}]"
 
 
 def read(tensor: StoredTensor, dtype: DType, rows: Rows = slice(None)) -> Array:

@@ -29,6 +29,7 @@ INDICES: Mapping[str, slice] = {
 
 NUMBERS = {
     *("Abs", "Add", "ArgMax", "Broadcast", "Cast", "Compare", "Concat", "Cumulative"),
+    "Dequantize",
     *("FloorDivide", "MaxPoolGradient", "MaxPoolSelect", "Maximum", "Minimum", "Mul", "Neg"),
     *("Pad", "RandomBits", "ReduceMax", "Remainder", "Reshape", "Reverse", "Slice", "Sort"),
     *("StopGradient", "Sub", "Sum", "Transpose", "Where"),

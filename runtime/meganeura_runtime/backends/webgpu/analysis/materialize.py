@@ -19,6 +19,7 @@ from meganeura_dsl.ir.ops import (
     StopGradient,
     Sum,
 )
+from meganeura_dsl.ir.ops.fused import Dequantize
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import ANCHORS, PRODUCTS, Trait
 from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
@@ -81,9 +82,10 @@ def is_anchor(value: Value) -> bool:
 def is_factor(op: Op) -> bool:
     """True if a contraction reads its factors through an op, for nothing but index arithmetic.
 
+    What is packed is taken out of its words there as well, so that it stays packed in memory.
     Random bits follow from an index too, but for arithmetic that is too much to repeat so often.
     """
-    return Trait.VIEW in op.traits or isinstance(op, Constant | Iota)
+    return Trait.VIEW in op.traits or isinstance(op, Constant | Iota | Dequantize)
 
 
 def elements(value: Value) -> int:

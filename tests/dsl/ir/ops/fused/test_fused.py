@@ -18,6 +18,7 @@ from meganeura_dsl.ir.ops.fused import (
     AttentionGradient,
     CrossEntropy,
     CrossEntropyGradient,
+    Dequantize,
     Fused,
     FusedConv,
     FusedMatMul,
@@ -57,29 +58,39 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A fused op and the shapes of its operands; `labels` is the one that holds classes."""
+    """A fused op and the shapes of its operands.
+
+    `labels` is the one that holds classes, `words` the one that holds packed numbers.
+    """
 
     op: Fused
     shapes: Shapes
     labels: int | None = None
+    words: int | None = None
 
     def __str__(self) -> str:
         return f"{self.op}-{self.shapes}"
 
     def types(self) -> list[TensorType]:
-        return [
-            TensorType(DType.I32 if place == self.labels else DType.F32, shape)
-            for place, shape in enumerate(self.shapes)
-        ]
+        return [TensorType(self._dtype(place), shape) for place, shape in enumerate(self.shapes)]
+
+    def _dtype(self, place: int) -> DType:
+        if place == self.words:
+            return DType.U32
+        return DType.I32 if place == self.labels else DType.F32
 
     def arrays(self) -> list[Array]:
         generator = np.random.default_rng(crc32(str(self).encode()))
-        return [
-            np.asarray(generator.integers(-1, 3, concrete_shape(of.shape)), np.int32)
-            if of.dtype is DType.I32
-            else generator.normal(size=concrete_shape(of.shape))
-            for of in self.types()
-        ]
+        return [self._drawn(generator, of) for of in self.types()]
+
+    @staticmethod
+    def _drawn(generator: np.random.Generator, of: TensorType) -> Array:
+        shape = concrete_shape(of.shape)
+        if of.dtype is DType.U32:
+            return generator.integers(0, 2**32, shape, np.uint32)
+        if of.dtype is DType.I32:
+            return np.asarray(generator.integers(-1, 3, shape), np.int32)
+        return generator.normal(size=shape)
 
 
 def _activations() -> list[Case]:
@@ -229,12 +240,22 @@ def _rotations() -> list[Case]:
     return [Case(Rotate(), (x, table, table)) for x, table in shapes]
 
 
+def _quantized() -> list[Case]:
+    return [
+        Case(Dequantize((3, 8), 8), ((3, 2), (3, 1)), words=0),
+        Case(Dequantize((2, 3, 5), 8), ((2, 4), (2, 3)), words=0),
+        Case(Dequantize((2, 12), 4), ((2, 2), (2, 4)), words=0),
+        Case(Dequantize((1, 1), 4), ((1, 1), (1, 1)), words=0),
+    ]
+
+
 CASES = (
     *_activations(),
     *_contractions(),
     *_norms(),
     *_softmaxes(),
     *_rotations(),
+    *_quantized(),
     *_attentions(),
     *_winograd(),
 )
@@ -247,6 +268,7 @@ HAVE_NO_GRADIENT = (
     CrossEntropyGradient,
     SoftCrossEntropyGradient,
     AttentionGradient,
+    Dequantize,
     FusedWinogradOutput,
     WinogradInput,
     WinogradKernel,
@@ -394,6 +416,10 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         build.add(Rotate(), x, bias, bias)
     with pytest.raises(TypeRuleError):
         build.add(CrossEntropy(), x, bias)
+    words = build.add(Input("words", DType.U32, (2, 2)))
+    for wrong in (Dequantize((2, 16), 4), Dequantize((2, 8), 3), Dequantize((3, 8), 8)):
+        with pytest.raises(TypeRuleError):
+            build.add(wrong, words, build.add(Input("s", DType.F32, (2, 3))))
     with pytest.raises((TypeRuleError, Unproved)):
         build.add(SoftCrossEntropy(), x, bias)
 

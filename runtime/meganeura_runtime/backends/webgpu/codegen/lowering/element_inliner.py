@@ -5,7 +5,13 @@ from typing import TypeAlias
 
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise, leaf, movement, pool
+from meganeura_runtime.backends.webgpu.codegen.lowering import (
+    elementwise,
+    leaf,
+    movement,
+    pool,
+    quantized,
+)
 from meganeura_runtime.backends.webgpu.codegen.lowering import gather_scatter as index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index, ravel
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import ElementReader, Expressions
@@ -18,6 +24,7 @@ READS: Mapping[type[Op], Read] = {
     **dict.fromkeys(leaf.OPS, leaf.read),
     **dict.fromkeys(index.READS, index.read),
     **dict.fromkeys(pool.READS, pool.read),
+    **dict.fromkeys(quantized.OPS, quantized.read),
 }
 """Ops that are computed wherever they are read, and stored only where that is cheaper."""
 
