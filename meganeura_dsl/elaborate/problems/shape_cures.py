@@ -107,6 +107,16 @@ def _of_pairs_or_rows(pairs: str, rows: str, result: int | None) -> Help:
             return Help(f"of all pairs of rows it is `{pairs}`;\nrow by row it is `{rows}`")
 
 
+def _joined_behind(left: Side, right: Side) -> Help:
+    """Returns the product with the first axis of a side whose other axes are joined."""
+    first, *rest = "ijklmn"[: len(right.axes)]
+    pattern = f"[{', '.join((first, *rest))}] -> [{first}, {' * '.join(rest)}]"
+    text = (
+        f"`@` sums over axis {len(right.axes) - 2} here; for the first, join the others behind it"
+    )
+    return Help(text, f"{left.written} @ rearrange({right.written}, {pattern})")
+
+
 def product_cure(
     left: Side, right: Side, known: Collection[str], result: int | None = None
 ) -> Help | None:
@@ -145,6 +155,8 @@ def product_cure(
         return (
             None if code is None else Help(f"repeat `{left.written}` along the leading axes", code)
         )
+    if len(left.axes) == 2 and others and columns == right.axes[0]:
+        return _joined_behind(left, right)
     return None
 
 

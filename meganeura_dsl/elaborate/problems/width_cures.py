@@ -15,6 +15,9 @@ from meganeura_dsl.symbolic.size import Size, show
 _INCOMING = re.compile(
     r"(?P<name>(?:[\w.\[\]{}]+:\s*)?(?:lstm|gru))\((?P<first>\w+), (?P<second>\w+)(?P<rest>[,)].*)"
 )
+_WIDTH = re.compile(
+    r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?(?:linear|conv(?P<kind>[123])d)\()(?P<width>\d+)(?P<rest>[,)].*)"
+)
 _LINEAR = re.compile(r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?linear\()(?P<width>\d+)(?P<rest>[,)].*)")
 
 
@@ -78,4 +81,19 @@ def other_width(value: Tensor, found: Size, wanted: Size, source_of: SourceOf) -
                 f"it has {show(found)} here, and {show(wanted)} is needed: make it of that width"
             )
             return Help(words, f"{made[1]}{other}{made[2]}")
+    return None
+
+
+def made_width(value: Tensor, axis: int, wanted: Size | None, source_of: SourceOf) -> Help | None:
+    """The last layer that makes the size of an axis, with the width that is `wanted` there."""
+    rank, found = value.type.rank, value.type.shape[axis]
+    if not isinstance(found, int) or not isinstance(wanted, int) or axis not in (1, rank - 1):
+        return None
+    for each, text in made_from(value, source_of):
+        made = _WIDTH.fullmatch(text)
+        if made is None or int(made["width"]) != found or each.type.rank != rank:
+            continue
+        if axis == (1 if made["kind"] else rank - 1) and each.type.shape[axis] == found:
+            words = f"`{text}` makes {found} of them: make {wanted}"
+            return Help(words, f"{made['begin']}{wanted}{made['rest']}")
     return None

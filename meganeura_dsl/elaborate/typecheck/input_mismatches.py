@@ -18,10 +18,12 @@ from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearra
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.origin_cures import begun_line
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.rank_cures import layer_rank_cure
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, expansion_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import ArgumentMismatch, RankMismatch
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
-from meganeura_dsl.elaborate.problems.width_cures import other_width
+from meganeura_dsl.elaborate.problems.width_cures import made_width, other_width
+from meganeura_dsl.elaborate.problems.window_cures import SourceOf
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     Mismatch,
@@ -53,11 +55,14 @@ def argument_problem(
     if is_loss and item is not block.inputs[0] and is_tensor(first):
         of_classes = block.inputs[0].name == LOGITS and item.name != TARGET
         layout = _label_layout(inner, location.span, value, first) if of_classes else None
-        return _labels_problem(location, value, first, mismatch, layout, of_classes=of_classes)
+        source_of = inner.state.values.source_of
+        return _labels_problem(
+            location, value, first, mismatch, layout, source_of, of_classes=of_classes
+        )
     declared = pattern_text(item.type.shape)
     begun = _begun(inner, block, item, value, span)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
-        what = f"`{item.name}` of `{block.name.text}`"
+        what, entries = f"`{item.name}` of `{block.name.text}`", item.type.shape.entries
         if begun is not None:
             return RankMismatch(begun[0], what, declared, str(value.type), begun[1])
         cure = _expanded(inner, item, value, location.span.text) or _laid_out(
@@ -69,6 +74,10 @@ def argument_problem(
             axes = [show(size) for size in value.type.shape]
             is_known = not is_assumed_tensor(value)
             cure = rank_cure(block.name.text, item.name, axes, is_known=is_known)
+        if cure is None and ast.Rest not in map(type, entries):
+            at = location.span
+            before = at.source.text[: at.start]
+            cure = layer_rank_cure(block.name.text, len(entries), value, at.text, before)
         return RankMismatch(location, what, declared, str(value.type), cure)
     condition = Compare("==", mismatch.wanted, mismatch.found)
     example = (
@@ -273,6 +282,7 @@ def _labels_problem(
     logits: Tensor,
     mismatch: Mismatch,
     layout: Help | None,
+    source_of: SourceOf,
     *,
     of_classes: bool,
 ) -> LabelsMismatch:
@@ -294,12 +304,20 @@ def _labels_problem(
     if of_classes and _are_classes(labels, logits):
         words, cure = _of_rows(labels, logits, location.span.text)
         return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
+    sizes = (mismatch.wanted, mismatch.found) if mismatch.axis is not None else (1, 1)
+    if of_classes and not labels.type.dtype.is_float and labels.type.shape == logits.type.shape:
+        words = "these are rows of whole numbers, and a label is one class"
+        cure = Help("the class of each row is", f"argmax(..., {labels.type.rank - 1})")
+        return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
     if of_classes:
+        made = _made_width(logits, mismatch, source_of)
+        if made is not None and labels.type.dtype.is_float and mismatch.found != 1:
+            return LabelsMismatch(location, *shapes, axis, made, is_stretched=1 in sizes)
         cure = Help(f"class indices are  i32{indices}        one-hot targets are  {shapes[1]}")
         if labels.type.dtype.is_float and labels.type.shape == logits.type.shape[:-1]:
             words = "without `i32` these are one-hot targets, which have an axis for the classes"
             return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
-        return LabelsMismatch(location, *shapes, axis, cure)
+        return LabelsMismatch(location, *shapes, axis, cure, is_stretched=1 in sizes)
     written = " ".join(location.span.text.split())
     call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", written)
     names = (call["target"], call["prediction"]) if call else ("target", "prediction")
@@ -308,13 +326,22 @@ def _labels_problem(
     stretched = {mismatch.wanted, mismatch.found} if mismatch.axis is not None else {1}
     cure = elementwise_cure(*sides, known)
     if labels.type.rank == logits.type.rank or cure is None or "rearrange(" not in str(cure.code):
-        cure = _of_values((labels, logits), names, mismatch)
+        cure = _of_values((labels, logits), names, mismatch, source_of)
     return LabelsMismatch(
         location, *shapes, axis, cure, ("the target", "the prediction"), is_stretched=1 in stretched
     )
 
 
-def _of_values(pair: tuple[Tensor, Tensor], names: tuple[str, str], mismatch: Mismatch) -> Help:
+def _made_width(prediction: Tensor, mismatch: Mismatch, source_of: SourceOf) -> Help | None:
+    """Returns the layer by which a prediction has the size of its target on one axis."""
+    if mismatch.axis is None or mismatch.axis >= prediction.type.rank:
+        return None
+    return made_width(prediction, mismatch.axis, mismatch.found, source_of)
+
+
+def _of_values(
+    pair: tuple[Tensor, Tensor], names: tuple[str, str], mismatch: Mismatch, source_of: SourceOf
+) -> Help:
     """Returns the cure of a target and a prediction that differ, by how they were computed."""
     cure = one_of_each_row(pair[0]) or one_of_each_row(pair[1])
     target, prediction = (each.type.shape for each in pair)
@@ -327,9 +354,13 @@ def _of_values(pair: tuple[Tensor, Tensor], names: tuple[str, str], mismatch: Mi
     sizes = target[at], prediction[at]
     for value, name, wanted in zip(pair, names, reversed(sizes), strict=True):
         cure = cure or other_part(value, name, at, wanted)
-    return cure or Help(
-        f"axis {at} is {show(sizes[0])} in the target and {show(sizes[1])} in the prediction: "
-        "take the part\nthat is meant, or have the layers make as many"
+    return (
+        cure
+        or _made_width(pair[1], mismatch, source_of)
+        or Help(
+            f"axis {at} is {show(sizes[0])} in the target and {show(sizes[1])} in the prediction: "
+            "take the part\nthat is meant, or have the layers make as many"
+        )
     )
 
 

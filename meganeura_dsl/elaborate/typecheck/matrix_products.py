@@ -5,6 +5,7 @@ import re
 from meganeura_dsl.diagnostics.problem import Help, ProblemError, Remark
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.origin_cures import parameter_cure
 from meganeura_dsl.elaborate.problems.shape_cures import product_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     MissingFact,
@@ -23,6 +24,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Proved
 from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import block_before
 
 
 def matmul(
@@ -35,7 +37,8 @@ def matmul(
             raise ProblemError(WrongKind(location, "tensors around `@`", describe(side)))
         if side.type.rank < 1:
             wanted = "two tensors with axes"
-            raise ProblemError(RankMismatch(location, "`@`", wanted, describe(side)))
+            cure = _rows_declared(side, right) if side is left else None
+            raise ProblemError(RankMismatch(location, "`@`", wanted, describe(side), cure))
     assert is_tensor(left)
     assert is_tensor(right)
     try:
@@ -44,6 +47,14 @@ def matmul(
         if not isinstance(error.problem, TypeRuleBroken | MissingFact):
             raise
         raise ProblemError(_product_problem(frame, span, (left, right), names)) from error
+
+
+def _rows_declared(left: Tensor, right: ElabValue) -> Help | None:
+    """Returns the declaration of an input without axes, as rows for the matrix on the right."""
+    if not isinstance(left.op, ops.Input) or not is_tensor(right) or right.type.rank != 2:
+        return None
+    axes = f"[n, {show(right.type.shape[0])}]"
+    return Help("one number is no row of a matrix: declare its rows", f"{left.op.name}: {axes}")
 
 
 def _product_problem(
@@ -57,7 +68,9 @@ def _product_problem(
         what = "`@` multiplies floats of one type"
         return TypeRuleBroken(location, what, found, Help("convert with f32(...)"))
     sides = side_of(names[0], left.shape), side_of(names[1], right.shape)
-    cure = product_cure(*sides, frame.names, _declared_rank(frame, span, names))
+    cure = _flattened_rows(frame, span, pair, names)
+    cure = cure or product_cure(*sides, frame.names, _declared_rank(frame, span, names))
+    cure = cure or _declared_cure(frame, span, pair, names)
     if right.rank < 2 or right.rank not in (left.rank, 2):
         what = "`@` has the same leading axes on both sides, or one matrix on its right"
         return TypeRuleBroken(location, what, found, cure)
@@ -71,6 +84,33 @@ def _product_problem(
     )
     what = "the two sides of `@` do not meet"
     return TypeRuleBroken(location, what, found, cure, (Remark("summed over", axes),))
+
+
+def _flattened_rows(
+    frame: Frame, span: Span, pair: tuple[Tensor, Tensor], names: tuple[str, str]
+) -> Help | None:
+    """Returns the declaration of a parameter whose rows are written as a product.
+
+    Such are `7 * 7 * 64`: they count what is flattened before, whatever else would fit.
+    """
+    declared = re.escape(f"param {names[1]}: [")
+    block = block_before(span.source.text[: span.start])
+    is_product = re.search(rf"^\s+{declared}\w+( \* \w+)+,", block, re.MULTILINE)
+    return _declared_cure(frame, span, pair, names) if is_product else None
+
+
+def _declared_cure(
+    frame: Frame, span: Span, pair: tuple[Tensor, Tensor], names: tuple[str, str]
+) -> Help | None:
+    """Returns the declaration of a parameter on the right that meets the columns of the left."""
+    left, right = (value.type for value in pair)
+    if right.rank != 2:
+        return None
+    turned = re.fullmatch(r"rearrange\((\w+), \[(\w+), (\w+)\] -> \[\3, \2\]\)", names[1])
+    name, at = (turned[1], 1) if turned else (names[1], 0)
+    block = frame.declaration
+    config = {each.name for each in block.parameters} if isinstance(block, ast.Block) else ()
+    return parameter_cure(name, at, left.shape[-1], span, frame.names, config)
 
 
 def _declared_rank(frame: Frame, span: Span, names: tuple[str, str]) -> int | None:

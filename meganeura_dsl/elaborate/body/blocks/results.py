@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
+from meganeura_dsl.elaborate.problems.example_cures import (
+    classifier_cure,
+    second_index_cure,
+    split_cure,
+)
 from meganeura_dsl.elaborate.problems.location import STATE_IT, counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
 from meganeura_dsl.elaborate.problems.origin_cures import (
@@ -26,7 +31,7 @@ from meganeura_dsl.elaborate.problems.sequence_cures import (
     picture_last_cure,
 )
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
-from meganeura_dsl.elaborate.problems.width_cures import width_cure
+from meganeura_dsl.elaborate.problems.width_cures import made_width, width_cure
 from meganeura_dsl.elaborate.problems.window_cures import window_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
@@ -132,7 +137,11 @@ def _result_mismatch(
             or picture_last_cure(value, wanted.shape, same, source_of)
             or channels_behind(value, written, wanted.shape, same)
             or width_cure(value, apart, wanted.shape, source_of)
+            or second_index_cure(value, written, wanted.shape, inner.names, same)
+            or split_cure(value, written, wanted.shape)
             or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
+            or classifier_cure(value, wanted.shape, same, block.span.text)
+            or (made_width(value, 1, wanted.shape[1], source_of) if 1 in apart else None)
             or (None if is_assumed_tensor(value) else _dividing(inner, span, wanted, found))
         )
     sizes = str(wanted), str(found)
