@@ -170,8 +170,10 @@ WORDS: Mapping[str, str] = {
     "there is no in-place form: `x = relu(x)`": (
         "relu_ add_ mul_ sub_ div_ clamp_ zero_ fill_ copy_"
     ),
+    "it is `ctc(logits, label, length, label_length)`, with `from sequence import ctc`; logits are"
+    " [n, s, c], without the softmax": "ctc_loss CTCLoss",
     "no loss of this kind is in the library": (
-        "ctc_loss CTCLoss triplet_margin_loss TripletMarginLoss cosine_embedding_loss"
+        "triplet_margin_loss TripletMarginLoss cosine_embedding_loss"
         " CosineEmbeddingLoss margin_ranking_loss MarginRankingLoss"
     ),
     "it is `bce(logits, target)`, which takes the sigmoid itself": (
