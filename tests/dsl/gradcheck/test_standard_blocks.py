@@ -60,7 +60,7 @@ TOWERS = {
     "whisper: WhisperDecoder",
 }
 """Blocks that are layers of one kind in a row, each of which is checked for itself."""
-LAYER, PART, WHOLE = (12, 10_000), (5, 10_000), (2, 10_000)
+LAYER, PART, WHOLE = (12, 10_000), (3, 10_000), (2, 10_000)
 """The numbers of examples of a layer, of a block, and of a network or a tower: by day and by
 night."""
 
