@@ -98,6 +98,7 @@ FULL = (
     "plans/test_limits.py",
     "plans/test_models.py",
     "plugins",
+    "proofs",
     "properties",
     "runtime/backends/test_caches.py",
     "runtime/backends/test_compile_cache.py::test_a_form_for_training_is_not_found_as_that_for_inference",

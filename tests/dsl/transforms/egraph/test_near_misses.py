@@ -455,7 +455,7 @@ def _with_another_axis(rank: int, *, of: str, masked: bool) -> Make:
             for x in (net.x(1, *heads), net.x(1, *heads))
         )
         scores = net.scores(net.x(*shape), keys, 0.5)
-        scores = net.do(Add(), scores, net.x(*scores.type.shape)) if masked else scores
+        scores = net.do(Add(), scores, net.x(*shape[:-1], shape[-2])) if masked else scores
         return net.do(MatMul(), net.softmax(scores, len(shape) - 1), values)
 
     return make

@@ -1,0 +1,1 @@
+"""Proofs that rewrite rules and pullbacks are right over the real numbers, for all sizes."""
