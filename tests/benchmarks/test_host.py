@@ -18,6 +18,15 @@ train fit(x: [batch, 3], label: i32[batch]):
     data  = "points.safetensors"
     batch = 2
 """
+PICTURES = """\
+train fit(image: [batch, 3, {size}, {size}], label: i32[batch]):
+  y = image |> conv: conv2d({width}, 3, pad=1)
+  minimize cross_entropy(mean(y, 2, 3) |> fc: linear(1000), label)
+  run:
+    data  = "pictures.safetensors"
+    batch = {batch}
+"""
+"""A network with the inputs of the ResNet and fewer kernels."""
 
 
 def rows(text: str) -> list[str]:
@@ -38,6 +47,7 @@ def test_it_times_steps(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "STEPS", 1)
+    monkeypatch.setattr(host, "PROGRAM", PICTURES)
     host.main([*SMALL, "--only", "steps"])
     found = rows(capsys.readouterr().out)
     assert found[2:] == [
