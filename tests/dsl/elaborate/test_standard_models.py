@@ -79,7 +79,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("linalg", {"cholesky", "inverse", "solve", "solve_lower", "log_abs_det"}),
         ("special", {"atan", "atan2", "asin", "acos", "erfinv", "lgamma", "digamma"}),
         ("vision", {"pixel_shuffle", "unfold", "reflect_pad", "sample_at", "roi_align"}),
-        ("sequence", {"ctc", "ctc_losses"}),
+        ("sequence", {"ctc", "ctc_losses", "rnnt", "rnnt_losses"}),
         ("spectra", {"fft", "ifft", "rfft", "irfft", "long_conv"}),
         ("gp", {"Features", "Process"}),
         ("s4d", {"Kernel", "S4D", "Net"}),
