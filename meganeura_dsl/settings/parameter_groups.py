@@ -109,6 +109,12 @@ def _refusal(
     if refused:
         shown = tuple((each.name, str(each.type)) for each, _ in refused)
         span = _span_of(written, group.key, optimizer.word)
+        lines = (written[key].value for key in (OPTIMIZER, group.key) if key in written)
+        said: dict[str, object] = {}
+        for each in lines:
+            said |= each.arguments if isinstance(each, Invocation) else {}
+        if any(said.get(name) != each for name, each in optimizer.changed.items()):
+            span = whole(f"{group.key}={optimizer}")  # a run was given other arguments
         reason = refused[0][1].problem.report()
         moves_some = len(refused) < len(group.parameters)
         yield RefusedRule(span, optimizer.word, "", shown, reason, moves_some)

@@ -226,7 +226,7 @@ OPTIMIZER, LIBRARY = "optimizer", "optimizers"
 
 
 @cache
-def _library_optimizers() -> frozenset[str]:
+def library_optimizers() -> frozenset[str]:
     """The names of the optimizers that the library declares."""
     file = standard_models() / f"{LIBRARY}.mgn"
     found = outline(Source(file.name, file.read_text(encoding="utf-8")))
@@ -242,7 +242,7 @@ class UnknownChoice(SettingProblem, code="E0514"):
 
     def report(self) -> Report:
         advice = _did_you_mean(self.span, self.given, self.known, self.known)
-        if self.name == OPTIMIZER and self.given in _library_optimizers():
+        if self.name == OPTIMIZER and self.given in library_optimizers():
             line = f"from {LIBRARY} import {self.given}"
             advice = Help("it is a rule of the library: above the `train` block, write", line)
         choices = Remark("there are", ", ".join(self.known))

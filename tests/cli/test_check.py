@@ -208,6 +208,23 @@ def test_an_optimizer_of_another_system_is_not_respelled(
     assert Path(target).read_text() == text
 
 
+def test_an_optimizer_of_the_library_is_imported_as_the_message_says(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    text = FINE.replace("batch = 4", "batch = 4\n    optimizer = radam(lr=1e-3)")
+    shown = meganeura("check", written(tmp_path, text))
+    assert "from optimizers import radam" in shown.out
+    again = meganeura("check", written(tmp_path, f"from optimizers import radam\n\n{text}"))
+    assert again.code == 0
+
+
+def test_a_rule_of_the_library_is_explained(meganeura: Command) -> None:
+    shown = meganeura("explain", "radam")
+    assert shown.code == 0
+    assert "optimizer radam(lr: real = 1e-3" in shown.out
+    assert "torch.optim.RAdam" in shown.out
+
+
 def test_unsafe_says_what_fix_applies(meganeura: Command, tmp_path: Path) -> None:
     target = written(tmp_path, BROKEN)
     shown = meganeura("check", "--unsafe", target)

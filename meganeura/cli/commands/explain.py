@@ -25,9 +25,15 @@ def explain(
     try:
         show_page(page_of(code, problems()))
     except UnknownCodeError as error:
+        from meganeura_dsl.reference.library import sources_of
         from meganeura_dsl.settings.choices import choice_page
+        from meganeura_dsl.settings.settings_problems import library_optimizers
 
         if (page := choice_page(code)) is not None:
             say(page)
+            return
+        if code in library_optimizers():
+            for entry in sources_of(code):
+                say(entry.text)
             return
         raise typer.BadParameter(str(error), param_hint="CODE") from None

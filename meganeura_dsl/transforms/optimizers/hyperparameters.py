@@ -20,7 +20,11 @@ class Choice:
 
     def __str__(self) -> str:
         """Returns its text in a program, without arguments that have their defaults."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        plain = {each.name: each.default for each in fields(self)}
-        said = [f"{name}={value}" for name, value in given.items() if value != plain[name]]
+        said = (f"{name}={value}" for name, value in self.changed.items())
         return f"{self.word}({', '.join(said)})"
+
+    @property
+    def changed(self) -> dict[str, object]:
+        """The arguments that do not have their defaults, by name."""
+        given = ((each, getattr(self, each.name)) for each in fields(self) if each.init)
+        return {each.name: value for each, value in given if value != each.default}

@@ -247,8 +247,9 @@ def test_every_optimizer_is_the_same_on_shares_of_its_states(
         load_file(place / f"every-{each}" / "checkpoint.safetensors") for each in ("spread", "one")
     )
     assert spread.keys() == one.keys()
+    far = 10 * CLOSE  # also of what is above 1, as the moments of `rmsprop` are
     for name, each in one.items():
-        np.testing.assert_allclose(spread[name], each, atol=10 * CLOSE, err_msg=name)
+        np.testing.assert_allclose(spread[name], each, rtol=far, atol=far, err_msg=name)
 
 
 def test_two_processes_of_two_devices_give_the_losses_of_one(place: Path, alone: Path) -> None:

@@ -78,6 +78,31 @@ def test_another_rule_of_the_name_does_not_go_on(
         changed.train(resume=tmp_path / "run", settings={"epochs": 2})
 
 
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({}, "optimizer = heavy(lr=0.05, beta=2.0)"),
+        ({"optimizer.beta": 3.0}, "optimizer=heavy(lr=0.05, beta=3.0)"),
+        ({"optimizer.lr": 0.5}, "optimizer=heavy(lr=0.5, beta=2.0)"),
+    ],
+)
+def test_arguments_that_a_header_does_not_allow_are_shown_where_they_are_given(
+    tmp_path: Path, given: Mapping[str, object], place: str
+) -> None:
+    write_points(tmp_path)
+    bounded = RULE.replace("-> [...s]:", "-> [...s] where beta < 1:")
+    (tmp_path / "rules.mgn").write_text(bounded)
+    text = PROGRAM.replace("heavy(lr=0.05)", "heavy(lr=0.05, beta=2.0)")
+    (tmp_path / "fit.mgn").write_text(text.replace('"*.bias"', '"fc1.bias"'))
+    program = meganeura.load(str(tmp_path / "fit.mgn"))
+    with pytest.raises((ProblemError, ProblemsError)) as caught:
+        program.train(out=tmp_path / "run", settings=given)
+    said = str(caught.value)
+    assert "E0543" in said
+    assert " ".join(place.split()) in " ".join(said.split())
+    assert "`heavy` needs `beta < 1`" in said
+
+
 def test_settings_of_a_run_are_read_with_its_program(
     program: meganeura.Program, tmp_path: Path
 ) -> None:
