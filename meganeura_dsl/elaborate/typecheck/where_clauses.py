@@ -1,16 +1,12 @@
 """`where` at a call: every clause is proved of what the block is given, or assumed of data."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.layout_cures import channels_moved, picture_moved
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
-from meganeura_dsl.elaborate.problems.window_cures import keeping_cure, smaller_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
@@ -28,7 +24,25 @@ from meganeura_dsl.elaborate.typecheck.stated_positions import (
     negative_bound,
     positions_in,
 )
-from meganeura_dsl.elaborate.values import ElabValue, is_size, is_tensor
+from meganeura_dsl.elaborate.typecheck.where_advice import (
+    axes_advice,
+    causal_advice,
+    channels_last_advice,
+    depthwise_advice,
+    equal_sizes_advice,
+    groups_advice,
+    incoming_channels_advice,
+    kept_channels_advice,
+    norm_width_advice,
+    output_pad_advice,
+    padding_advice,
+    reversed_division_advice,
+    shown_value,
+    smallest_size_advice,
+    too_many_advice,
+    window_advice,
+)
+from meganeura_dsl.elaborate.values import is_tensor
 from meganeura_dsl.symbolic.assumptions import (
     And,
     Compare,
@@ -39,11 +53,8 @@ from meganeura_dsl.symbolic.assumptions import (
     show_condition,
 )
 from meganeura_dsl.symbolic.conditions import sizes_in
-from meganeura_dsl.symbolic.size import Dim, show
+from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
-
-LARGEST_TRIED = 4096
-"""Sizes that are tried when looking for the smallest that works."""
 
 
 def check_where(
@@ -79,8 +90,8 @@ def check_where(
                 inner.build.facts = inner.facts.assume(part)
             elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller(), clause, part, verdict)
-                cure = problem.cure or _too_many(given, block, clause, caller().span)
-                cure = cure or _smallest(given, block, clause)
+                cure = problem.cure or too_many_advice(given, block, clause, caller().span)
+                cure = cure or smallest_size_advice(given, block, clause)
                 raise ProblemError(replace(problem, cure=cure))
 
 
@@ -111,96 +122,6 @@ def _with_position(
     if negative_bound(block, name) is None and not isinstance(verdict, Proved):
         raise ProblemError(_unmet(inner, block, caller, clause, least, verdict))
     return replace(given, names={**given.names, name: size})
-
-
-_LIMITS = {"<=": (False, 0), "<": (False, -1), ">=": (True, 0), ">": (True, -1)}
-"""Comparisons of a size with its limit: true if the limit comes first, and what is added to it."""
-
-
-def _too_many(inner: Frame, block: ast.Block, clause: ast.Expression, call: Span) -> str:
-    """Advice for an axis that is longer than a number of the configuration, both of them known."""
-    if not isinstance(clause, ast.Binary) or clause.operator not in _LIMITS:
-        return ""
-    is_first, more = _LIMITS[clause.operator]
-    axis, limit = (clause.right, clause.left) if is_first else (clause.left, clause.right)
-    most = inner.evaluate(limit) if isinstance(limit, ast.Name | ast.Integer) else None
-    if not isinstance(axis, ast.Name) or not isinstance(most, int) or most + more < 1:
-        return ""
-    given, most = inner.names.get(axis.text), most + more
-    places = [
-        (item, at)
-        for item in block.inputs
-        for at, entry in enumerate(item.type.shape.entries)
-        if isinstance(entry, ast.Name) and entry.text == axis.text
-    ]
-    if len(places) != 1 or not isinstance(given, int) or inner.module.is_library:
-        return ""
-    (item, at), value = places[0], inner.names[places[0][0].name]
-    around = {} if inner.parent is None else inner.parent.names
-    line = call.source.line(call.line)
-    named = [name for name, each in around.items() if each is value and name in line]
-    part = f"{named[0] if named else item.name}[{':, ' * at}:{most}]"
-    is_config = isinstance(limit, ast.Name) and limit.text in {x.name for x in block.parameters}
-    other = f", or make it with `{limit.span.text}={given - more}`" if is_config else ""
-    return f"`{item.name}` has {given} and may have {most}: pass `{part}`{other}"
-
-
-def _smallest(
-    inner: Frame,
-    block: ast.Block,
-    clause: ast.Expression,
-) -> str:
-    """The smallest size of an axis for which a clause about known sizes would hold, as advice."""
-    axes = {
-        entry.text
-        for item in block.inputs
-        for entry in item.type.shape.entries
-        if isinstance(entry, ast.Name)
-    }
-    if isinstance(clause, ast.Binary) and clause.operator == "==":
-        sides = (clause.left, clause.right)
-        if not any(isinstance(each, ast.Binary) and each.operator == "%" for each in sides):
-            return ""  # that two sizes are equal is no reason to change one of them
-    groups = _divisors(inner, block, clause)
-    if groups:
-        return groups
-    for name in size_names(clause):
-        given = inner.names.get(name)
-        if name not in axes or not isinstance(given, int):
-            continue
-        for size in range(given + 1, LARGEST_TRIED):
-            inner.names[name] = size
-            if clause_condition(clause, inner, block) is True:
-                inner.names[name] = given
-                return f"the smallest `{name}` that works is {size}"
-        inner.names[name] = given
-    return ""
-
-
-def _divisors(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
-    """Advice on a number of the configuration that has to divide a size, both of them known."""
-    match clause:
-        case ast.Binary(
-            operator="==",
-            left=ast.Binary(operator="%", left=ast.Name(text=size), right=ast.Name(text=name)),
-            right=ast.Integer(value=0),
-        ):
-            whole, given = inner.names.get(size), inner.names.get(name)
-        case _:
-            return ""
-    if name not in {each.name for each in block.parameters} or isinstance(whole, bool):
-        return ""
-    if not (isinstance(whole, int) and isinstance(given, int) and 0 < whole <= LARGEST_TRIED):
-        return ""
-    fitting = [each for each in range(1, whole + 1) if whole % each == 0]
-    near = min(fitting, key=lambda each: (abs(each - given), -each))
-    if size not in {each.name for each in block.parameters}:
-        shown = [*map(str, fitting)]
-        dividing = f"{', '.join(shown[:-1])}{' and ' if shown[:-1] else ''}{shown[-1]}"
-        return f"what divides {whole} is {dividing}: the nearest `{name}` is {near}"
-    below, above = whole - whole % given, whole + given - whole % given
-    others = f"{below} or {above}" if below else f"{above}"
-    return f"for {name}={given} take {size}={others}, or for {size}={whole} take {name}={near}"
 
 
 def _unmet(
@@ -235,17 +156,17 @@ def _where_problem(
     values = "  ".join(
         f"{name}={text}"
         for name in size_names(clause)
-        if (text := _shown(inner.names.get(name, ""))) not in ("", name)
+        if (text := shown_value(inner.names.get(name, ""))) not in ("", name)
     )
     advice = (
-        _of_output_pad(inner, clause)
-        or _of_depthwise(inner, block, clause)
-        or _of_groups(inner, block, clause)
-        or _of_kept_channels(inner, caller, clause)
-        or _of_incoming(inner, caller, clause)
-        or _of_channels_last(inner, caller, clause)
-        or _of_axes(inner, part)
-        or _of_reversed(inner, part)
+        output_pad_advice(inner, clause)
+        or depthwise_advice(inner, block, clause)
+        or groups_advice(inner, block, clause)
+        or kept_channels_advice(inner, caller, clause)
+        or incoming_channels_advice(inner, caller, clause)
+        or channels_last_advice(inner, caller, clause)
+        or axes_advice(inner, part)
+        or reversed_division_advice(inner, part)
     )
     return WhereUnproved(
         caller,
@@ -255,269 +176,16 @@ def _where_problem(
         Location(clause.span),
         example_of(verdict, tensors),
         ""
-        if advice or _is_about_element(inner, part) or _of_causal(inner, clause, part)
+        if advice or _is_about_element(inner, part) or causal_advice(inner, clause, part)
         else deciding_fact(inner.facts, part),
         advice
-        or _advice(part)
-        or _of_width(inner, block, clause)
-        or _of_causal(inner, clause, part),
-        "" if advice else _of_padding(inner, caller, clause) or _of_window(inner, caller, clause),
+        or equal_sizes_advice(part)
+        or norm_width_advice(inner, block, clause)
+        or causal_advice(inner, clause, part),
+        ""
+        if advice
+        else padding_advice(inner, caller, clause) or window_advice(inner, caller, clause),
     )
-
-
-def _of_reversed(inner: Frame, part: Condition) -> str:
-    """Advice for a division that is stated the other way round."""
-    cure = reversed_fact(inner.facts, part)
-    return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
-
-
-def _of_output_pad(inner: Frame, clause: ast.Expression) -> str:
-    """Advice for a transposed convolution whose `output_pad` is not below its stride."""
-    if not inner.module.is_library or clause.span.text != "output_pad < stride":
-        return ""
-    names = ("stride", "k", "pad", "dilation")
-    stride, window, pad, dilation = (inner.names.get(name, "") for name in names)
-    if stride == 1:
-        return "`output_pad` adds rows that a stride left out, and a stride of 1 leaves out none"
-    if not all(isinstance(each, int) for each in (stride, window, pad, dilation)):
-        return ""
-    assert isinstance(stride, int)
-    assert isinstance(window, int)
-    assert isinstance(pad, int)
-    assert isinstance(dilation, int)
-    extra = stride + 2 * pad - dilation * (window - 1) - 1
-    if extra == 0:
-        return f"leave `output_pad` out: the result is {stride} times the size without it"
-    if 0 < extra < stride:
-        return f"the result is {stride} times the size with `output_pad={extra}`"
-    return f"it is {stride - 1} at most"
-
-
-def _of_padding(inner: Frame, caller: Location, clause: ast.Expression) -> str:
-    """Advice for a window that may not fit, in a block whose result has the size of its input.
-
-    A window with a padding keeps the size, and then fits into any.
-    """
-    outermost = [inner, *inner.enclosing()][-1].declaration
-    size = next((inner.names.get(name, "") for name in size_names(clause)), "")
-    is_own = inner.module.is_library and clause.span.text.startswith("fits(")
-    if not is_own or not is_size(size) or not isinstance(outermost, ast.Block):
-        return ""
-    declared = {
-        entry.span.text
-        for each in outermost.results or ()
-        for entry in each.shape.entries
-        if isinstance(entry, ast.Name | ast.Integer)
-    }
-    cure = keeping_cure(caller.span.text) if show(size) in declared else None
-    return "" if cure is None else f"{cure.text}: `{cure.code}`"
-
-
-def _of_depthwise(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
-    """Advice for a convolution with a group for each channel that comes in, and other channels."""
-    groups, incoming = inner.names.get("groups", ""), inner.names.get("c_in", "")
-    is_own = inner.module.is_library and clause.span.text == "c % groups == 0"
-    if not (is_own and is_size(groups) and is_size(incoming)) or groups != incoming:
-        return ""
-    kept, window, asked = (_shown(inner.names.get(name, "")) for name in ("c_in", "k", "c"))
-    called = block.name.text
-    return (
-        f"a depthwise convolution keeps the channels: `{called}({kept}, {window}, groups={kept})`,"
-        f"\nand `{called}({asked}, 1)` behind it makes others; for several filters a channel state "
-        f"`{asked} % {kept} == 0`"
-    )
-
-
-def _of_groups(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
-    """Advice for a convolution with a group for each channel that it makes, of which others come.
-
-    They are of the configuration or of another axis: no fact of `where` is likely to hold.
-    """
-    groups, incoming, asked = (inner.names.get(name, "") for name in ("groups", "c_in", "c"))
-    is_own = inner.module.is_library and clause.span.text == "c_in % groups == 0"
-    if not (is_own and is_size(groups) and is_size(incoming) and is_size(asked)):
-        return ""
-    value = inner.names[block.inputs[0].name]
-    if groups != asked or isinstance(groups, int) or not is_tensor(value):
-        return ""
-    if value.type.rank > 2 and value.type.shape[-1] == groups:
-        return (
-            f"`{block.name.text}` has its channels on axis 1, which is {show(incoming)} here: move "
-            f"those of\naxis {value.type.rank - 1} there by a `rearrange` before it, and back "
-            "behind it"
-        )
-    kept, window = show(incoming), _shown(inner.names.get("k", ""))
-    return (
-        "a depthwise convolution has a group for each channel that comes in:\n"
-        f"`{block.name.text}({kept}, {window}, groups={kept})`, and one of window 1 behind it "
-        "makes others"
-    )
-
-
-def _of_kept_channels(inner: Frame, caller: Location, clause: ast.Expression) -> str:
-    """Advice for a convolution that keeps its channels, and has other channels for its groups.
-
-    That is a depthwise one by its form. Those for groups are ones that a layer of the block makes.
-    """
-    groups, incoming, asked = (inner.names.get(name, "") for name in ("groups", "c_in", "c"))
-    is_own = inner.module.is_library and clause.span.text in (
-        "c % groups == 0",
-        "c_in % groups == 0",
-    )
-    if not (is_own and is_size(groups) and is_size(incoming) and asked == incoming):
-        return ""
-    call = " ".join(caller.span.text.split())
-    found = re.search(r"\((?P<channels>[^(),]+),.*\bgroups\s*=\s*(?P<groups>\w+)", call)
-    outermost = [inner, *inner.enclosing()][-1].declaration
-    if found is None or isinstance(groups, int) or outermost is None:
-        return ""
-    others = outermost.span.text.replace(caller.span.text, "")
-    makes = re.search(rf"\b(?:linear|conv[123]d)\({found['groups']}\s*,", others)
-    if makes is None:
-        return ""
-    code = f"{call[: found.start('groups')]}{found['channels']}{call[found.end('groups') :]}"
-    return (
-        "a depthwise convolution has a group for each channel that comes in, and\n"
-        f"`{found['groups']}` are other channels: `{code}`"
-    )
-
-
-def _of_incoming(inner: Frame, caller: Location, clause: ast.Expression) -> str:
-    """Advice for a convolution that is given its input channels, as in other systems."""
-    incoming, asked = inner.names.get("c_in", ""), inner.names.get("c", "")
-    is_own = inner.module.is_library and clause.span.text.startswith("fits(")
-    if not (is_own and is_size(incoming) and is_size(asked)):
-        return ""
-    call = " ".join(caller.span.text.split())
-    place = r"\s*([^(),=]+)"
-    told = re.search(rf"\b(conv[123]d)\({place},{place},{place}(?=[,)])([^()]*\))", call)
-    if told is None:
-        return ""
-    name, first, channels, window, rest = told.groups()
-    if incoming != asked and not _is_likelier(channels, window):
-        return ""
-    if incoming == asked and channels in ("3", "5", "7") and window in ("1", "2"):
-        return ""  # a window and its stride
-    if incoming != asked:
-        return (
-            f"its arguments are channels, window and stride: for {channels} channels and a window\n"
-            f"of {window} write `{name}({channels}, {window}{rest}`, as the {first} that "
-            f"come in are never written{_told_elsewhere(caller.span)}"
-        )
-    return (
-        f"the channels that come in are never written: `{name}({channels}, {window}{rest}`\n"
-        f"makes {channels} of the {show(incoming)} that come in, with a window of {window}"
-        f"{_told_elsewhere(caller.span)}"
-    )
-
-
-def _told_elsewhere(span: Span) -> str:
-    """The other convolutions of the file that are given their input channels correctly."""
-    pattern = r"((?:[\w\[\]{}]+:\s*)?conv[123]d)\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)([^()]*\))"
-    others = [
-        f"`{found[1]}({found[3]}, {found[4]}{found[5]}`"
-        for found in re.finditer(pattern, span.source.text)
-        if not span.start <= found.start() < span.end and _is_likelier(found[3], found[4])
-    ]
-    if not others:
-        return ""
-    listed = ",\n".join(dict.fromkeys(others))
-    return f";\nlikewise {listed}"
-
-
-def _is_likelier(window: str, stride: str) -> bool:
-    """True if a window and its stride are rather a number of channels and a window."""
-    if not (window.isdecimal() and stride.isdecimal()):
-        return False
-    return int(window) >= 8 and int(window) % 2 == 0 and int(stride) % 2 == 1
-
-
-def _of_channels_last(inner: Frame, caller: Location, clause: ast.Expression) -> str:
-    """Advice for a convolution that is given its channels on the last axis, as of an embedding."""
-    x, around = inner.names.get("x", ""), inner.parent
-    block = [inner, *inner.enclosing()][-1].declaration
-    if not clause.span.text.startswith("fits(") or not is_tensor(x) or around is None:
-        return ""
-    if not inner.module.is_library or not isinstance(block, ast.Block):
-        return ""
-    config, span = [each.name for each in block.parameters], caller.span
-    beside = span.source.text[: span.start], span.source.text[span.end :]
-    shape, known = x.type.shape, around.names
-    is_input = any(
-        is_tensor(each) and each.type.shape == shape for each in around.signature.values()
-    )
-    cure = picture_moved(shape, known, span.text, beside) if is_input else None
-    cure = cure or channels_moved(shape, known, span.text, beside, is_first=True, config=config)
-    return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
-
-
-def _of_window(inner: Frame, caller: Location, clause: ast.Expression) -> str:
-    """Advice for a window of the library that is wider than an axis of known size."""
-    if not inner.module.is_library or not clause.span.text.startswith("fits("):
-        return ""
-    name = next(iter(size_names(clause)), "")
-    size = inner.names.get(name, "")
-    return smaller_cure(caller.span.text, size) if isinstance(size, int) else ""
-
-
-def _of_axes(inner: Frame, part: Condition) -> str:
-    """Advice for an axis that is to divide another one: no fact of `where` is likely to hold."""
-    outermost = [inner, *inner.enclosing()][-1].declaration
-    divided = re.fullmatch(r"(\w+) % (\w+) == 0", show_condition(part))
-    if divided is None or not isinstance(outermost, ast.Block):
-        return ""
-    entries = [entry for each in outermost.inputs for entry in each.type.shape.entries]
-    axes = {each.text for each in entries if isinstance(each, ast.Name)}
-    whole, divisor = divided.groups()
-    if not {whole, divisor} <= axes - {each.name for each in outermost.parameters}:
-        return ""
-    return (
-        f"{whole} and {divisor} are two axes of what `{outermost.name.text}` is given, and\n"
-        f"nothing makes {divisor} divide {whole}: an axis may stand where the other is meant"
-    )
-
-
-def _of_width(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
-    """Advice for a norm of the library whose `eps` is a width, as other systems are given one."""
-    eps = inner.names.get("eps", "")
-    if clause.span.text != "eps < 1" or not is_size(eps) or not inner.module.is_library:
-        return ""
-    before = [
-        show(value)
-        for parameter in block.parameters[: [each.name for each in block.parameters].index("eps")]
-        if is_size(value := inner.names.get(parameter.name, ""))
-    ]
-    call = block.name.text + (f"({', '.join(before)})" if before else "")
-    return f"the width of what comes in is never written: `{call}`"
-
-
-def _of_causal(inner: Frame, clause: ast.Expression, part: Condition) -> str:
-    """Advice for causal attention between two sequences, whose positions have no common order."""
-    is_causal = inner.module.is_library and "causal" in names_in(clause)
-    if not (is_causal and isinstance(part, Compare)):
-        return ""
-    sides = (part.left, part.right)
-    if not all(show(side).isidentifier() for side in sides):
-        return ""
-    return (
-        f"queries of {show(part.left)} positions and keys of {show(part.right)} have no order in\n"
-        "common: leave out `causal`; what one sequence is given of itself has one size"
-    )
-
-
-def _advice(part: Condition) -> str:
-    """Returns advice for two sizes that have to be equal and are bound independently."""
-    if not isinstance(part, Compare) or part.operator != "==" or isinstance(part.right, int):
-        return ""
-    return (
-        f"nothing makes {show(part.left)} and {show(part.right)} equal: apply it to tensors for\n"
-        "which it holds; if both are one size, write it with one name where they come from"
-    )
-
-
-def _shown(value: ElabValue) -> str:
-    """A number that is known, or a size; empty for anything else."""
-    return repr(value) if isinstance(value, float) else show(value) if is_size(value) else ""
 
 
 def _is_about_element(inner: Frame, part: Condition) -> bool:
