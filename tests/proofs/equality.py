@@ -21,6 +21,11 @@ def difference(
     return _in_cases(world, normal.of(left) - normal.of(right), numbers, _CASES)
 
 
+def rest_of(world: World, x: Polynomial) -> Polynomial:
+    """The rest of a polynomial in a case where it is not shown to be 0; else nothing."""
+    return _in_cases(world, x, None, _CASES)
+
+
 def _in_cases(
     world: World, x: Polynomial, numbers: Mapping[str, Real] | None, depth: int
 ) -> Polynomial:

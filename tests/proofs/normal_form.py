@@ -137,7 +137,7 @@ class Normal:
             for other, factor in right.terms.items():
                 bound, powers = first.bound, dict(first.factors)
                 both = first.bound and other.bound
-                second = self._with_other_names(other) if both else other
+                second = self.with_other_names(other) if both else other
                 for atom, power in second.factors:
                     powers[atom] = powers.get(atom, Fraction(0)) + power
                 term = product_of(powers, bound + second.bound)
@@ -286,7 +286,7 @@ class Normal:
             if each.names.isdisjoint(values):
                 result = result + Polynomial({each: value})
                 continue
-            term = self._with_other_names(each) if each.bound else each
+            term = self.with_other_names(each) if each.bound else each
             part = constant(value)
             for atom, power in term.factors:
                 part = self.product(part, self._substituted(atom, power, values))
@@ -324,7 +324,8 @@ class Normal:
             case _:
                 raise TypeError(f"{atom.text} is no factor")
 
-    def _with_other_names(self, term: Term) -> Term:
+    def with_other_names(self, term: Term) -> Term:
+        """The term with new names for its bound indices."""
         names = {name: fresh("k") for name, _ in term.bound}
         bound = tuple((names[name], size) for name, size in term.bound)
         self.ranges.update(bound)
@@ -382,6 +383,8 @@ class Normal:
                 return self.product(alone(without(term, atom)), found)
         for atom in conditions:
             for other in conditions:
+                if atom.kind == "==" and other.kind == ">=" and self._follows(atom, other):
+                    return self.settled(alone(without(term, other)))
                 if atom.kind == other.kind == ">=" and atom != other:
                     if self._is_plain(other.sizes[0] - atom.sizes[0]):
                         return self.settled(alone(without(term, other)))
@@ -395,6 +398,11 @@ class Normal:
             or self._merged(term)
             or self._unused(term)
         )
+
+    def _follows(self, equal: Atom, least: Atom) -> bool:
+        """True if an inequality is plain where an equation holds."""
+        (one,), (other,) = equal.sizes, least.sizes
+        return self._is_plain(other - one) or self._is_plain(other + one)
 
     def _reflected(self, term: Term) -> Polynomial | None:
         """A sum over k < n is one over n - 1 - k: the one of the two whose text is the least."""
