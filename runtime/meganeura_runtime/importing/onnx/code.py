@@ -129,9 +129,9 @@ class Collected:
 class Scanned:
     """A loop; its values are what it carries, behind the last iteration, then what it collects."""
 
-    rounds: Size
+    iterations: Size
     is_backward: bool
-    round_index: Tensor
+    iteration: Tensor
     """The index of the iteration's slice of the collected and sliced tensors."""
     starts: tuple[int, ...]
     carries: tuple[Tensor, ...]
@@ -143,7 +143,7 @@ class Scanned:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The values from outside that it reads, and the labels in it; equal to no other's."""
-        own = {self.round_index.id, *(each.id for each in self.carries)}
+        own = {self.iteration.id, *(each.id for each in self.carries)}
         own |= {result.id for each in self.body for result in each.results}
         inner = [piece for each in self.body for piece in each.pieces]
         inner += [Ref(each) for each in self.following]
@@ -153,7 +153,7 @@ class Scanned:
             for piece in inner
             if isinstance(piece, LabelPath) or (isinstance(piece, Ref) and piece.value not in own)
         ]
-        return (str(self.round_index.id), *map(Ref, self.starts), *kept)
+        return (str(self.iteration.id), *map(Ref, self.starts), *kept)
 
 
 Expression = Code | Applied | Declared | Scanned

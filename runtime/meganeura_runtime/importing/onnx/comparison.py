@@ -172,8 +172,8 @@ def _require_bounded(
     for found, most, what in (
         (max(map(prod, shapes), default=0), LARGEST_VALUE, "computes {:,} numbers at once"),
         (work.largest, LARGEST_VALUE, "computes {:,} numbers at once"),
-        (work.steps, MOST_STEPS, "takes {:,} steps with all rounds of its loops"),
-        (work.numbers, MOST_NUMBERS, "computes {:,} numbers with all rounds of its loops"),
+        (work.steps, MOST_STEPS, "takes {:,} steps with all iterations of its loops"),
+        (work.numbers, MOST_NUMBERS, "computes {:,} numbers with all iterations of its loops"),
         (arithmetic, MOST_ARITHMETIC, "takes {:,} additions and multiplications"),
     ):
         if found > most:
@@ -200,9 +200,9 @@ def _work(statements: Iterable[Statement], sizes: Mapping[str, int]) -> _Work:
         counts = [prod(evaluate(size, sizes) for size in one.shape) for one in each.results]
         steps, numbers, largest = steps + 1, numbers + sum(counts), max(largest, *counts)
         if isinstance(each.code, Scanned):
-            rounds, inner = evaluate(each.code.rounds, sizes), _work(each.code.body, sizes)
-            steps += rounds * (1 + inner.steps)
-            numbers += rounds * inner.numbers
+            iterations, inner = evaluate(each.code.iterations, sizes), _work(each.code.body, sizes)
+            steps += iterations * (1 + inner.steps)
+            numbers += iterations * inner.numbers
             largest = max(largest, inner.largest)
     return _Work(steps, numbers, largest)
 

@@ -43,7 +43,7 @@ class Sliced:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Iterations:
     """A loop of a file."""
 
     count: Size
@@ -53,7 +53,7 @@ class Rounds:
     """The axis of each collected result, from the end if negative, and True if backwards."""
 
 
-def scan_rounds(node: Node, results: int) -> Rounds:
+def scan_iterations(node: Node, results: int) -> Iterations:
     """Returns the iterations of a `Scan`. Raises `UnsayableError`."""
     if node.opset < OLDEST_SCAN:
         raise UnsayableError("it has a batch axis, as before opset 9")
@@ -70,11 +70,11 @@ def scan_rounds(node: Node, results: int) -> Rounds:
     ]
     ends = _one_each(node, "scan_output_axes", results - count)
     ways = _one_each(node, "scan_output_directions", results - count)
-    rounds = sliced[0].tensor.shape[sliced[0].axis]
+    iterations = sliced[0].tensor.shape[sliced[0].axis]
     for each in sliced:
         size = each.tensor.shape[each.axis]
-        node.build.need("==", size, rounds, "its operands have other numbers of slices")
-    return Rounds(rounds, starts, sliced, list(zip(ends, map(bool, ways), strict=True)))
+        node.build.need("==", size, iterations, "its operands have other numbers of slices")
+    return Iterations(iterations, starts, sliced, list(zip(ends, map(bool, ways), strict=True)))
 
 
 def _one_each(node: Node, name: str, count: int) -> list[int]:
@@ -84,7 +84,7 @@ def _one_each(node: Node, name: str, count: int) -> list[int]:
     return found
 
 
-def loop_rounds(node: Node, results: int) -> Rounds:
+def loop_iterations(node: Node, results: int) -> Iterations:
     """Returns the iterations of a `Loop`. Raises `UnsayableError`."""
     condition = node.value(1) if node.has(1) else None
     is_open = isinstance(condition, Tensor) or (
@@ -94,28 +94,30 @@ def loop_rounds(node: Node, results: int) -> Rounds:
         raise UnsayableError("whether it begins depends on data")
     if not node.has(0):
         raise UnsayableError("when it ends depends on data")
-    counts = node.sizes(0, "rounds")
+    counts = node.sizes(0, "iterations")
     if len(counts) != 1:
-        raise UnsayableError("its rounds are not one number")
+        raise UnsayableError("its iterations are not one number")
     starts = [node.tensor(index) for index in range(2, len(node.inputs))]
     if results < len(starts):
         raise UnsayableError("it has other results than it says")
-    return Rounds(counts[0], starts, [], [(0, False)] * (results - len(starts)))
+    return Iterations(counts[0], starts, [], [(0, False)] * (results - len(starts)))
 
 
-def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list[Value | None]:
+def scanned(
+    build: Builder, iterations: Iterations, body: Body, *, counts: bool
+) -> list[Value | None]:
     """The results of a loop; `counts` says that a body begins with the iteration's number.
 
     Raises `UnsayableError`.
     """
-    build.need(">=", rounds.count, 1, "a loop has no rounds")
-    backward = bool(rounds.sliced) and all(each.is_backward for each in rounds.sliced)
-    sources = [_towards(build, each, backward=backward) for each in rounds.sliced]
+    build.need(">=", iterations.count, 1, "a loop has no iterations")
+    backward = bool(iterations.sliced) and all(each.is_backward for each in iterations.sliced)
+    sources = [_towards(build, each, backward=backward) for each in iterations.sliced]
     before = len(build.statements)
-    round_index = build.fresh(DType.I32, ())
-    carries = [build.fresh(each.dtype, each.shape) for each in rounds.starts]
-    slices = [_slice(build, each, round_index) for each in sources]
-    found = list(body([*([round_index] if counts else []), *carries, *slices]))
+    iteration = build.fresh(DType.I32, ())
+    carries = [build.fresh(each.dtype, each.shape) for each in iterations.starts]
+    slices = [_slice(build, each, iteration) for each in sources]
+    found = list(body([*([iteration] if counts else []), *carries, *slices]))
     following, gathered = found[: len(carries)], found[len(carries) :]
     for carry, after in zip(carries, following, strict=True):
         if after.dtype is not carry.dtype or not build.same_shape(after.shape, carry.shape):
@@ -123,18 +125,18 @@ def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list
     inner = _taken_out(build, before)
     read = {each for one in inner for each in one.operands} | {each.id for each in found}
     carried, last = list[_Carry](), list[_Carry]()
-    for each in map(_Carry, rounds.starts, carries, following):
+    for each in map(_Carry, iterations.starts, carries, following):
         (carried if each.inside.id in read else last).append(each)
-    # Of a carry that no round reads, the last of all that it is.
-    collected = [*zip(gathered, _axes(gathered, rounds.collected), strict=True)]
+    # Of a carry that no iteration reads, the last of all that it is.
+    collected = [*zip(gathered, _axes(gathered, iterations.collected), strict=True)]
     collected += [(each.after, (0, backward)) for each in last]
     code = Scanned(
-        rounds.count, backward, round_index, tuple(each.start.id for each in carried),
+        iterations.count, backward, iteration, tuple(each.start.id for each in carried),
         tuple(each.inside for each in carried), inner, tuple(each.after.id for each in carried),
         tuple(Collected(each.id, axis) for each, (axis, _) in collected),
     )  # fmt: skip
     results = build.add_all(code, [*((each.start.dtype, each.start.shape) for each in carried), *(
-        (each.dtype, (*each.shape[:axis], rounds.count, *each.shape[axis:]))
+        (each.dtype, (*each.shape[:axis], iterations.count, *each.shape[axis:]))
         for each, (axis, _) in collected
     )])  # fmt: skip
     stacks = [
@@ -143,7 +145,7 @@ def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list
     ]
     ends = dict(zip((each.inside.id for each in carried), results, strict=False))
     for each, stack in zip(last, stacks[len(gathered) :], strict=True):
-        ends[each.inside.id] = build.entry(stack, 0, 0 if backward else rounds.count - 1)
+        ends[each.inside.id] = build.entry(stack, 0, 0 if backward else iterations.count - 1)
     return [*(ends[each.id] for each in carries), *stacks[: len(gathered)]]
 
 
@@ -185,7 +187,7 @@ def _towards(build: Builder, sliced: Sliced, *, backward: bool) -> Sliced:
     return replace(sliced, tensor=turned, is_backward=backward)
 
 
-def _slice(build: Builder, sliced: Sliced, round_index: Tensor) -> Tensor:
+def _slice(build: Builder, sliced: Sliced, iteration: Tensor) -> Tensor:
     """The slice of an iteration: its place itself, where that is what is sliced."""
     x, axis = sliced.tensor, sliced.axis
     if x.id in build.counters:
@@ -193,8 +195,8 @@ def _slice(build: Builder, sliced: Sliced, round_index: Tensor) -> Tensor:
         build.counters.add(counter.id)
         return counter
     if build.is_iota(x):
-        return round_index
-    pieces = (Ref(x.id, Level.ATOM), "[", ":, " * axis, Ref(round_index.id), "]")
+        return iteration
+    pieces = (Ref(x.id, Level.ATOM), "[", ":, " * axis, Ref(iteration.id), "]")
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     return build.add(Code(pieces, Level.ATOM), x.dtype, shape)
 
@@ -202,12 +204,14 @@ def _slice(build: Builder, sliced: Sliced, round_index: Tensor) -> Tensor:
 # --- recurrences ---------------------------------------------------------------------------------
 
 
-def linear_recurrence(build: Builder, rounds: Rounds, body: GraphProto) -> list[Value] | None:
+def linear_recurrence(
+    build: Builder, iterations: Iterations, body: GraphProto
+) -> list[Value] | None:
     """`linear_recurrence`, if an iteration is h = a h + b, from 0 on; None otherwise."""
-    if len(rounds.starts) != 1 or len(rounds.sliced) != 2 or len(rounds.collected) != 1:
+    if len(iterations.starts) != 1 or len(iterations.sliced) != 2 or len(iterations.collected) != 1:
         return None
-    (a, b), (start,) = rounds.sliced, rounds.starts
-    ways = {(a.axis, a.is_backward), (b.axis, b.is_backward), rounds.collected[0]}
+    (a, b), (start,) = iterations.sliced, iterations.starts
+    ways = {(a.axis, a.is_backward), (b.axis, b.is_backward), iterations.collected[0]}
     if len(ways) != 1 or not build.is_zero(start) or not _is_recurrence(body):
         return None
     if not build.same_shape(a.tensor.shape, b.tensor.shape) or not a.tensor.dtype.is_float:
@@ -217,7 +221,7 @@ def linear_recurrence(build: Builder, rounds: Rounds, body: GraphProto) -> list[
         x, y = (build.call("reverse", each, (str(axis),), shape=each.shape) for each in (x, y))
     code = Applied(x.id, "linear_recurrence", (Ref(y.id), f", {axis}"))
     found = build.add(code, x.dtype, x.shape)
-    last = build.entry(found, axis, rounds.count - 1)
+    last = build.entry(found, axis, iterations.count - 1)
     if a.is_backward:
         found = build.call("reverse", found, (str(axis),), shape=x.shape)
     return [last, found]

@@ -141,7 +141,7 @@ class Node:
     """The initializers that are not trained."""
     tracked: Mapping[str, int] = field(default_factory=dict[str, int])
     """The number of batches that batch norms have seen, by the names of these counts."""
-    is_round: bool = False
+    in_loop: bool = False
     """True if the node stands in the iterations of a loop."""
     follower: Known | None = None
     """The constant that the only reader of the result adds to it, if any."""
@@ -255,7 +255,7 @@ class Node:
             isinstance(known, Known)
             and bool(known.name)
             and known.dtype is DType.F32
-            and (self.sites[known.name] == 1 or not self.is_round)
+            and (self.sites[known.name] == 1 or not self.in_loop)
             and bool(np.isfinite(narrowed(known)).all())
         )
 

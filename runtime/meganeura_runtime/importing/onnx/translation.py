@@ -39,8 +39,8 @@ from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.loops import (
     is_true,
     linear_recurrence,
-    loop_rounds,
-    scan_rounds,
+    loop_iterations,
+    scan_iterations,
     scanned,
 )
 from meganeura_runtime.importing.onnx.modules import Modules, folded_from
@@ -90,7 +90,7 @@ class _Scope:
     label: str = ""
     sequences: dict[str, Sequence[Value]] = field(default_factory=dict[str, Sequence[Value]])
     """The sequences of tensors among its names."""
-    is_round: bool = False
+    in_loop: bool = False
     """True if each iteration of a loop runs it."""
 
 
@@ -352,7 +352,7 @@ class _Translator:
             proto.op_type, label, inputs, list(proto.output),
             {name: value for name, value in attributes.items() if value is not None},
             scope.opset, self.build, self.paths, self.sites, self.constants, self.stated.tracked,
-            scope.is_round,
+            scope.in_loop,
         )  # fmt: skip
 
     def _input(self, name: str, scope: _Scope) -> Value | None:
@@ -413,8 +413,10 @@ class _Translator:
             raise UnsayableError("it has no `body`")
         node = self._node_of(proto, inputs, scope, label, leave_out="body")
         is_loop = proto.op_type == "Loop"
-        rounds = (loop_rounds if is_loop else scan_rounds)(node, len(graph.output) - is_loop)
-        known = None if is_loop else linear_recurrence(self.build, rounds, graph)
+        iterations = (loop_iterations if is_loop else scan_iterations)(
+            node, len(graph.output) - is_loop
+        )
+        known = None if is_loop else linear_recurrence(self.build, iterations, graph)
         if known is not None:
             return known
 
@@ -426,7 +428,7 @@ class _Translator:
                 raise UnsayableError("its body has other operands than it says")
             names = (each.name for each in graph.input)
             given_names = dict(zip(names, first, strict=True))
-            found = self._inside(graph, replace(scope, is_round=True), depth, label, given_names)
+            found = self._inside(graph, replace(scope, in_loop=True), depth, label, given_names)
             if is_loop and (found[0] is None or not is_true(found[0])):
                 raise UnsayableError("when it ends depends on data")
             return [
@@ -435,7 +437,7 @@ class _Translator:
                 if each is not None
             ]
 
-        return scanned(self.build, rounds, body, counts=is_loop)
+        return scanned(self.build, iterations, body, counts=is_loop)
 
     def _inside(
         self,
@@ -473,7 +475,7 @@ class _Translator:
         given |= resolved_attributes(proto, scope.attributes)
         opsets = {each.domain: each.version for each in function.opset_import}
         opset = opsets.get("", scope.opset)
-        inner = _Scope(values, opset, given, f"{label}/", is_round=scope.is_round)
+        inner = _Scope(values, opset, given, f"{label}/", in_loop=scope.in_loop)
         self._nodes(function.node, inner, depth + 1)
         wanted = [*proto.output, *[""] * len(function.output)]
         return [

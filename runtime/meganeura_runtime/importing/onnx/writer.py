@@ -200,7 +200,7 @@ class BodyWriter:
         for start, name in zip(code.starts, names, strict=False):
             yield f"{name} = {self._operand(Ref(start)).text}"
         self.names.update((each.id, name) for each, name in zip(results, names, strict=True))
-        yield from self._rounds(code, names)
+        yield from self._scan_lines(code, names)
         for each in statement.operands:
             shown = self.pending.pop(each, None)
             self._spend(shown or Text("", Level.ATOM, (each,)))
@@ -212,28 +212,28 @@ class BodyWriter:
         self.holders[name] = value
         return name
 
-    def _rounds(self, code: Scanned, names: Sequence[str]) -> Iterator[str]:
+    def _scan_lines(self, code: Scanned, names: Sequence[str]) -> Iterator[str]:
         taken = self.taken | {*self.names.values()} | {*self.holders}
         index = next(each for each in chain(INDICES, self._pool()) if each not in taken)
-        rounds = self.sizes.text(code.rounds)
-        yield f"scan {index} in 0..{rounds}:"
-        round_index = index
+        iterations = self.sizes.text(code.iterations)
+        yield f"scan {index} in 0..{iterations}:"
+        iteration = index
         if code.is_backward:
-            round_index = next(
+            iteration = next(
                 each for each in chain(("at",), self._pool()) if each not in {*taken, index}
             )
-            yield f"  {round_index} = {self.sizes.text(code.rounds, Level.SUM)} - 1 - {index}"
-        known = {**self.names, code.round_index.id: round_index}
+            yield f"  {iteration} = {self.sizes.text(code.iterations, Level.SUM)} - 1 - {index}"
+        known = {**self.names, code.iteration.id: iteration}
         known.update((each.id, name) for each, name in zip(code.carries, names, strict=False))
         leaving = [*code.following, *(each.value for each in code.collected)]
         inner = BodyWriter(
             straight(code.body, leaving), known, self.sizes,
-            frozenset({*taken, index, round_index}), self.blocks, self.prefix,
+            frozenset({*taken, index, iteration}), self.blocks, self.prefix,
         )  # fmt: skip
         inner.paths, inner.labelled, inner.shared = self.paths, self.labelled, self.shared
-        yield from (f"  {line}" for line in inner.round_lines(code, names, round_index))
+        yield from (f"  {line}" for line in inner.iteration_lines(code, names, iteration))
 
-    def round_lines(self, code: Scanned, names: Sequence[str], round_index: str) -> list[str]:
+    def iteration_lines(self, code: Scanned, names: Sequence[str], iteration: str) -> list[str]:
         """The lines of an iteration: its statements, what is collected, what is carried on.
 
         What a carry becomes is read before another carry is bound that it may be.
@@ -242,7 +242,7 @@ class BodyWriter:
         stacks = names[len(code.carries) :]
         for each, name in zip(code.collected, stacks, strict=True):
             lines.append(
-                f"{name}[{':, ' * each.axis}{round_index}] = {self._operand(Ref(each.value)).text}"
+                f"{name}[{':, ' * each.axis}{iteration}] = {self._operand(Ref(each.value)).text}"
             )
         own = {each.id: name for each, name in zip(code.carries, names, strict=False)}
         moved: dict[int, str] = {}

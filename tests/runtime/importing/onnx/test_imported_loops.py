@@ -161,8 +161,8 @@ def test_scans_of_what_is_not_there_are_refused(
     [
         ("four", "no", "whether it begins depends on data"),
         ("four", "data", "whether it begins depends on data"),
-        ("two", "", "its rounds are not one number"),
-        ("none", "", "a loop has no rounds"),
+        ("two", "", "its iterations are not one number"),
+        ("none", "", "a loop has no iterations"),
     ],
 )
 def test_loops_that_may_not_begin_are_refused(

@@ -348,8 +348,8 @@ MUCH = (
     ("rounds", "nodes", "reason"),
     [
         ([10**12], DOUBLE, "it takes 2,000,000,000,00"),
-        ([1 << 10, 1 << 10, 4], DOUBLE, "steps with all rounds of its loops, at most 1,048,576"),
-        ([1 << 15], MUCH, "numbers with all rounds of its loops, at most 17,179,869,184"),
+        ([1 << 10, 1 << 10, 4], DOUBLE, "steps with all iterations of its loops, at most 1,048,576"),
+        ([1 << 15], MUCH, "numbers with all iterations of its loops, at most 17,179,869,184"),
     ],
 )
 @pytest.mark.parametrize("is_read", [True, False])
