@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.values import (
     describe,
     is_static,
     is_tensor,
+    show_shape,
 )
 from meganeura_dsl.limits.language_limits import LONGEST_LIST
 from meganeura_dsl.syntax import ast
@@ -26,12 +27,20 @@ def evaluate_list(node: ast.ListOf, frame: Frame) -> ElabValue:
     for item, written in zip(items, node.items, strict=True):
         if not is_static(item) or isinstance(item, BlockValue):
             location = frame.location(written.span)
-            raise ProblemError(WrongKind(location, "a number or a size in a list", describe(item)))
+            wanted, cure = "a number or a size in a list", _size_meant(item)
+            raise ProblemError(WrongKind(location, wanted, describe(item), cure))
     built = [item for item in items if is_static(item)]
     if length_of_list(built) > LONGEST_LIST:
         wanted = f"a list of at most {LONGEST_LIST:,}"
         raise ProblemError(WrongKind(frame.location(node.span), wanted, describe(built)))
     return built
+
+
+def _size_meant(item: ElabValue) -> str:
+    """Returns advice for a tensor where one of its sizes is meant; empty for anything else."""
+    if not is_tensor(item) or item.type.rank == 0:
+        return ""
+    return f"its sizes are {show_shape(item.type.shape)}: name the one that is meant"
 
 
 def _only_tensor(item: ElabValue, written: ast.Expression, frame: Frame) -> Tensor:

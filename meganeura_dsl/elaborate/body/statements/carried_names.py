@@ -71,6 +71,12 @@ def refuse_changed(
         raise ProblemError(_unstable(statement, frame, name, (value, after), verdict))
 
 
+def _growing_axis(before: Tensor, after: Tensor) -> int:
+    """Returns the first axis along which a round leaves another size; 1 if there is none."""
+    pairs = zip(before.type.shape, after.type.shape, strict=False)
+    return next((axis for axis, (old, new) in enumerate(pairs) if old != new), 1)
+
+
 def _unstable(
     statement: ast.Scan,
     frame: Frame,
@@ -83,7 +89,9 @@ def _unstable(
     if verdict is not None and is_tensor(before) and is_tensor(after):
         shapes = [("before", before.type.shape), ("after", after.type.shape)]
         example = example_of(verdict, shapes)
-    cure, begun = Help("collect what grows", f"y[:, {statement.variable.text}] = ..."), None
+    axis = _growing_axis(before, after) if is_tensor(before) and is_tensor(after) else 1
+    place = ", ".join((*":" * axis, statement.variable.text))
+    cure, begun = Help("collect what grows", f"y[{place}] = ..."), None
     if is_tensor(before) and is_tensor(after) and not _grows(frame, before, after):
         first, later = show_shape(before.type.shape), show_shape(after.type.shape)
         cure = origin_cures.initial_cure(name, before, after) or Help(

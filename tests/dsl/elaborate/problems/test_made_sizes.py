@@ -47,6 +47,7 @@ block Net()(x: [n, {}]) -> [n, {}]:
             RESULT.format("3, 8, 8", "4, 16, 16", "x |> a: conv2d(2, 3, pad=1) |> b: conv2d(2, 1)"),
             "b: conv2d(4, 1)",
         ),
+        ("block Net()(x: [n, s]) = zeros([n, x])\n", "its sizes are [n, s]"),
         ("block Net()(x: [24]) -> [2, 3, 4] = x\n", "rearrange(x, [2 * 3 * 4] -> [2, 3, 4])"),
         (NET.format("[batch, 1]", "mse"), "b: linear(1)"),
         (NET.format("[batch, 3]", "cross_entropy"), "b: linear(3)"),
@@ -83,3 +84,14 @@ def test_a_size_that_no_layer_writes_names_none() -> None:
     (report, *_) = check(Source("net.mgn", text), LOAD).reports
     assert report.help is not None
     assert "linear(" not in f"{report.help.text} {report.help.code or ''}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "joined", "place"),
+    [("[1]", "full([1], 2.0), axis=0", "y[t]"), ("[n, 1]", "zeros([n, 1]), axis=1", "y[:, t]")],
+)
+def test_what_grows_is_collected_along_its_axis(shape: str, joined: str, place: str) -> None:
+    text = f"block Net()(x: {shape}):\n  scan t in 0..9:\n    x = concat(x, {joined})\n  return x\n"
+    (report, *_) = check(Source("net.mgn", text), LOAD).reports
+    assert report.help is not None
+    assert (report.code, report.help.code) == ("E0309", f"{place} = ...")
