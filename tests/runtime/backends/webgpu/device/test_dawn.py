@@ -7,7 +7,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,16 +24,16 @@ from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
 from meganeura_runtime.backends.webgpu.device import adapters, dawn
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo, list_devices
 from meganeura_runtime.backends.webgpu.device.dawn import DAWN
-from meganeura_runtime.backends.webgpu.device.device import Device, Range, open_device
+from meganeura_runtime.backends.webgpu.device.device import Device, Range
 from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.train.spec.session_inputs import feeds
-from tests.chromium import swiftshader
 from tests.effort import effort
 from tests.narrow import NARROW
 from tests.runtime.backends.webgpu.schedule.graphs import Example, examples
 from tests.runtime.running import assert_as_reference
 from tests.stdlib_models.first_step import EXAMPLES, TRAININGS, job
+from tests.wgsl.compilers import tint
 
 STAND_FOR_ALL = (("digits_cnn", "fit"),)
 """Trainings that every run of the suite compiles; nightly runs compile all."""
@@ -50,23 +49,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Device]:
-    """The device, on Chromium's software Vulkan alone.
-
-    An instance knows the drivers of the time when it was made, so there is a new one.
-    """
-    manifest = swiftshader()
-    assert manifest is not None, "Chromium has no SwiftShader here"
-    import_module("wgpudawn.backends.dawn._helpers").__dict__["_the_instance"] = None
-    for cached in (dawn._load_library, dawn._instance):
-        cached.cache_clear()
-    adapters._found.pop("dawn", None)
-    adapters._unopened.pop("dawn", None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VK_DRIVER_FILES", str(manifest))
-        list_devices(DAWN)
-    opened = open_device("dawn")
-    yield opened
-    opened.close()
+    """The device, on Chromium's software Vulkan."""
+    with tint() as opened:
+        yield opened
 
 
 def validate(graph: Graph, device: Device) -> None:

@@ -42,9 +42,9 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Call, Elem
 TEMPLATES: Mapping[type[Op], str] = {
     Neg: "-({0})",
     Abs: "abs({0})",
-    Exp: "exp({0})",
+    Exp: "exponential({0})",
     Expm1: "exponential_less_one({0})",
-    Log: "log({0})",
+    Log: "logarithm({0})",
     Log1p: "logarithm_of_one_and({0})",
     Logistic: "logistic({0})",
     Sqrt: "sqrt({0})",

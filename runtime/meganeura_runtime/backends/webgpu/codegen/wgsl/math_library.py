@@ -49,6 +49,18 @@ fn rectified(x: f32) -> f32 {
 fn exceeds(a: f32, b: f32) -> bool {
     return (a > b || is_nan(a)) && !is_nan(b);
 }""",
+    "exponential": """\
+// e^x, or NaN of it, of which SwiftShader's `exp` makes a number.
+fn exponential(x: f32) -> f32 {
+    return select(exp(x), x, is_nan(x));
+}""",
+    "logarithm": """\
+// The natural logarithm: -infinity of 0, and NaN below. WGSL leaves both open, and SwiftShader's
+// `log` is -88 of 0, and that of |x| below.
+fn logarithm(x: f32) -> f32 {
+    let no_number = select(from_bits(0x7fc00000u), from_bits(0xff800000u), x == 0.0f);
+    return select(no_number, log(x), x > 0.0f);
+}""",
     "hyperbolic_tangent": """\
 // Near 0, and for NaN, an odd polynomial; from 0.625 to infinity 1 - 2 / (e^2x + 1), which cannot
 // overflow where it matters.
@@ -77,12 +89,12 @@ fn logarithm_of_one_and(x: f32) -> f32 {
     let q = ((0.23238902f * z + 0.21703352f) * z + 0.28592581f) * z + 0.39999703f;
     let h = 0.5f * x * x;
     let near = x - (h - s * (h + z * (q * z + 0.66666669f)));
-    return select(near, log(1.0f + x), x < -0.5f || x > 1.0f);
+    return select(near, logarithm(1.0f + x), x < -0.5f || x > 1.0f);
 }""",
     "logistic": """\
 // 1 / (1 + e^-x), by e^-|x|, which does not overflow and has all digits where the result is small.
 fn logistic(x: f32) -> f32 {
-    let near = exp(-abs(x));
+    let near = exponential(-abs(x));
     return select(1.0f, near, x <= 0.0f) / (1.0f + near);
 }""",
     "error_function": """\
@@ -193,6 +205,10 @@ _TURN = ("quarter_turn", "large_angle", "high_word", "from_bits")
 
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "to_i32": ("is_nan",),
+    "exponential": ("is_nan",),
+    "logarithm": ("from_bits",),
+    "logarithm_of_one_and": ("logarithm", "from_bits"),
+    "logistic": ("exponential", "is_nan"),
     "larger": ("is_nan",),
     "smaller": ("is_nan",),
     "rectified": ("is_nan",),
