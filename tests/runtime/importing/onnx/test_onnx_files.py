@@ -348,7 +348,11 @@ MUCH = (
     ("rounds", "nodes", "reason"),
     [
         ([10**12], DOUBLE, "it takes 2,000,000,000,00"),
-        ([1 << 10, 1 << 10, 4], DOUBLE, "steps with all iterations of its loops, at most 1,048,576"),
+        (
+            [1 << 10, 1 << 10, 4],
+            DOUBLE,
+            "steps with all iterations of its loops, at most 1,048,576",
+        ),
         ([1 << 15], MUCH, "numbers with all iterations of its loops, at most 17,179,869,184"),
     ],
 )
