@@ -5,7 +5,7 @@ from importlib.resources import files
 
 from meganeura_dsl.pipeline import load
 from tests.dsl.test_special_points import functions
-from tests.parity.opinfo import elementwise, layers, matrices, movement, reductions
+from tests.parity.opinfo import elementwise, layers, matrices, movement, reductions, special
 
 ROWS = (
     *elementwise.ROWS,
@@ -13,6 +13,7 @@ ROWS = (
     *movement.ROWS,
     *layers.ROWS,
     *matrices.ROWS,
+    *special.ROWS,
 )
 
 NO_OPINFO = "PyTorch has it, and no OpInfo of it"
@@ -20,6 +21,7 @@ DRAWS = "it draws at random, and no two generators agree"
 INITIAL = "it is an initial value of a parameter here"
 SIZES = "it is a number that is known before anything runs"
 PART = "a part of another function, which has a row"
+OTHER_FORM = "its arguments have another form than PyTorch's; tests/parity compares it by itself"
 MODEL = "a part of one model or task, which PyTorch leaves to its users"
 
 WITHOUT: Mapping[str, str] = {
@@ -38,6 +40,10 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("lower_inverse", "lower_inverse_rounds"), PART),
     **dict.fromkeys(("quick_gelu", "soft_targets", "radial", "image_share", "noisy"), MODEL),
     **dict.fromkeys(("rope", "confusion_matrix", "ghost_batch_norm", "lora", "long_conv"), MODEL),
+    **dict.fromkeys(("small_asin", "central", "tail", "far_tail", "lgamma_above"), PART),
+    **dict.fromkeys(("digamma_above", "pixels", "between", "ctc_losses", "rnnt_losses"), PART),
+    **dict.fromkeys(("rnnt", "roi_align"), "PyTorch itself has no such function"),
+    **dict.fromkeys(("ctc", "reflect_pad", "sample_at"), OTHER_FORM),
     "unit": "a part of one model, of matrices; PyTorch's samples of `normalize` have other ranks",
     "show": "it prints, and gives what it is given",
     "weights": "it names the parameters of a model",
