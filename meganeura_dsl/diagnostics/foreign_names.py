@@ -33,7 +33,8 @@ axis_size backward baddbmm baddbmm_ bartlett bartlett_window base_repr batch_mat
 batch_norm2d batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
 batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats
 batch_norm_update_stats batched_nms BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d
-BatchNormalization bce bcel BCELoss BCEWithLogitsLoss bernoulli bernoulli_ bessel_i0e bessel_i1e
+BatchNormalization bce bce_logits bce_loss bce_with_logits bcel BCELoss BCEWithLogits
+BCEWithLogitsLoss bernoulli bernoulli_ bessel_i0e bessel_i1e
 bessel_j0 bessel_j1 bessel_y0 bessel_y1 beta betainc betaln bf16 bfloat16 Bidirectional Bilinear
 bilinear bin binary_accuracy
 binary_cross_entropy binary_cross_entropy_with_logits binary_crossentropy
@@ -47,7 +48,7 @@ broadcast_to_rank broadcasted_iota bucketize Buffer busday_count busday_offset b
 bytes calculate_gain callable can_cast cartesian_prod cast cat categorical
 categorical_accuracy categorical_crossentropy
 categorical_hinge CategoricalCrossentropy CategoricalHinge
-CategoryEncoding cauchy_ cbrt ccol_indices ccol_indices_copy cdist cdouble ceil ceil_ CELU celu
+CategoryEncoding cauchy_ cbrt ccol_indices ccol_indices_copy cdist cdouble ce_loss ceil ceil_ CELU celu
 celu_ CenterCrop cfloat chain_matmul ChainedScheduler chalf channel_shuffle channels_last
 ChannelShuffle char chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
 chebyshev_polynomial_w check_shape checkpoint chisquare choice cholesky cholesky_ex
@@ -67,7 +68,8 @@ convert_element_type convolution convolve ConvTranspose1d ConvTranspose2d ConvTr
 copy_ copyright copysign copysign_ copyto corrcoef correlate cos cos_ cosh cosh_ cosine_decay
 cosine_embedding_loss cosine_similarity CosineAnnealingLR CosineAnnealingWarmRestarts
 CosineEmbeddingLoss CosineSimilarity cot coth count_nonzero cov cpu create_token credits crelu
-Cropping1D Cropping2D Cropping3D cross cross_entropy CrossEntropyLoss CrossMapLRN2d crow_indices
+Cropping1D Cropping2D Cropping3D cross cross_entropy cross_entropy_loss
+cross_entropy_with_logits CrossEntropyLoss CrossMapLRN2d crow_indices
 crow_indices_copy csc csch CTC ctc_loss CTCLoss cube cuda cumlogsumexp cummax cummin cumprod
 cumprod_ cumsum cumsum_ cumulative_prod cumulative_sum cumulative_trapezoid custom_linear_solve
 custom_root CyclicLR dadapt data_ptr DataParallel datetime_as_string datetime_data dce_sink
@@ -212,11 +214,12 @@ Sequential SequentialLR set setattr setbufsize setdiff1d seterr seterrcall setxo
 sgd sgn sgn_ shampoo shape shape_as_value share_memory_ shares_memory shift_left
 shift_right_arithmetic shift_right_logical shifted_chebyshev_polynomial_t
 shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
-short show show_config show_runtime shuffle Sigmoid sigmoid sigmoid_ sign sign_ signbit signum
+short show show_config show_runtime shuffle Sigmoid sigmoid sigmoid_
+sigmoid_cross_entropy sign sign_ signbit signum
 SiLU silu SimpleRNN sin sin_ sinc sinc_ sindg sinh sinh_ sinusoidal size sizeof slice slice_copy
 slice_in_dim slice_inverse slice_scatter slogdet smape smm smooth_l1_loss smootherstep
 SmoothL1Loss smoothstep snake soap soft_margin_loss soft_shrink soft_sign SoftMarginLoss Softmax
-softmax Softmax2d Softmin softmin Softplus softplus Softshrink softshrink Softsign softsign
+softmax Softmax2d softmax_cross_entropy Softmin softmin Softplus softplus Softshrink softshrink Softsign softsign
 solve solve_ex solve_triangular sophia sort sort_complex sort_key_val sorted space_to_depth
 spacing sparse sparse_
 sparse_bsc_tensor sparse_bsr_tensor sparse_categorical_accuracy sparse_categorical_crossentropy

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from meganeura_dsl.elaborate.body.blocks.block_application import Application, model_application
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.scope.arguments import Arguments
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config

@@ -23,11 +23,10 @@ from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel
 from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Sources
 from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
 from meganeura_dsl.elaborate.scope.recovery import Recovery
-from meganeura_dsl.elaborate.scope.scope import MODES, Elaborator, Frame
+from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition_on_path

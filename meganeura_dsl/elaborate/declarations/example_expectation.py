@@ -3,9 +3,8 @@
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names

@@ -24,10 +24,9 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     NotHeld,
     UnknownUnit,
 )
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, nearest
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.conditions import condition_on_all_paths
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names

@@ -30,9 +30,8 @@ from meganeura_dsl.elaborate.problems.cache_problems import (
 )
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.scope.arguments import Arguments
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import StaticValue, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder

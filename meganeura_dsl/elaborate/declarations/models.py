@@ -20,11 +20,10 @@ from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.binding import Binding, NamedValue
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.named_values import chosen_values
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Elaborator, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config

@@ -25,9 +25,8 @@ from meganeura_dsl.elaborate.problems.rule_problems import (
     UnfitState,
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.undecided import OpenNumberError
 from meganeura_dsl.elaborate.values import ElabValue, Results, StaticValue, is_tensor
 from meganeura_dsl.ir.graph import Builder, Graph

@@ -16,10 +16,9 @@ from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.shape_problems import WhereUnproved
 from meganeura_dsl.elaborate.problems.training_problems import NoLoss, UnclearExamples
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, Recovery
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names

@@ -9,9 +9,8 @@ from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, EXPRESSIONS
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, WrongKind
 from meganeura_dsl.elaborate.problems.setting_problems import LOSSES, UnquotedSetting, as_written
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     ElabValue,

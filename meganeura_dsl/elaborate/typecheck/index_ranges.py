@@ -15,8 +15,7 @@ from meganeura_dsl.elaborate.problems.habits import operation_at
 from meganeura_dsl.elaborate.problems.proof_failures import helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import LONGEST
 from meganeura_dsl.elaborate.problems.shape_problems import Example, IndexMayOverrun, IndexOverrun
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summarized
 from meganeura_dsl.elaborate.typecheck.index_reach import Reach, reach_of
 from meganeura_dsl.elaborate.typecheck.positions import (

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import (
     Tensor,
     is_assumed_tensor,

@@ -22,11 +22,10 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import block_behind
 from meganeura_dsl.elaborate.scope.new_symbols import marked, symbols_in, with_symbols_as
 from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
-from meganeura_dsl.elaborate.scope.scope import MODES, Frame
+from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk

@@ -27,8 +27,7 @@ from meganeura_dsl.elaborate.body.blocks.symbolic_applications import (
     with_sizes,
 )
 from meganeura_dsl.elaborate.scope.binding import Binding
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import (
     Applied,
     Summaries,

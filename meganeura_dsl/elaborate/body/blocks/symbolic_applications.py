@@ -18,9 +18,8 @@ from meganeura_dsl.elaborate.body.expressions import deferred_numbers
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.proof import Abstraction, ProofPath
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.summary import Summaries, SummarizedValue, Summary
 from meganeura_dsl.elaborate.scope.unused_values import walk

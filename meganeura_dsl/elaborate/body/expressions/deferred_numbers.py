@@ -12,9 +12,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.initial_values import as_initializer
 from meganeura_dsl.elaborate.problems.parameter_problems import MissingInitial
 from meganeura_dsl.elaborate.scope.deferred import DeferredNumber
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.proof import Abstraction
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.state import Context
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk

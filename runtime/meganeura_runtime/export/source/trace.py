@@ -21,9 +21,8 @@ from meganeura_dsl.elaborate.declarations.models import (
     run_model,
 )
 from meganeura_dsl.elaborate.scope.arguments import Arguments
-from meganeura_dsl.elaborate.scope.elaboration_state import ElaborationState
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import Elaborator, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.values import ElabValue, Results, StaticValue, is_static
 from meganeura_dsl.syntax import ast
 
