@@ -48,7 +48,8 @@ broadcast_to_rank broadcasted_iota bucketize Buffer busday_count busday_offset b
 bytes calculate_gain callable can_cast cartesian_prod cast cat categorical
 categorical_accuracy categorical_crossentropy
 categorical_hinge CategoricalCrossentropy CategoricalHinge
-CategoryEncoding cauchy_ cbrt ccol_indices ccol_indices_copy cdist cdouble ce_loss ceil ceil_ CELU celu
+CategoryEncoding cauchy_ cbrt ccol_indices ccol_indices_copy cdist cdouble ce_loss ceil ceil_
+CELU celu
 celu_ CenterCrop cfloat chain_matmul ChainedScheduler chalf channel_shuffle channels_last
 ChannelShuffle char chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
 chebyshev_polynomial_w check_shape checkpoint chisquare choice cholesky cholesky_ex
@@ -219,7 +220,8 @@ sigmoid_cross_entropy sign sign_ signbit signum
 SiLU silu SimpleRNN sin sin_ sinc sinc_ sindg sinh sinh_ sinusoidal size sizeof slice slice_copy
 slice_in_dim slice_inverse slice_scatter slogdet smape smm smooth_l1_loss smootherstep
 SmoothL1Loss smoothstep snake soap soft_margin_loss soft_shrink soft_sign SoftMarginLoss Softmax
-softmax Softmax2d softmax_cross_entropy Softmin softmin Softplus softplus Softshrink softshrink Softsign softsign
+softmax Softmax2d softmax_cross_entropy Softmin softmin Softplus softplus Softshrink softshrink
+Softsign softsign
 solve solve_ex solve_triangular sophia sort sort_complex sort_key_val sorted space_to_depth
 spacing sparse sparse_
 sparse_bsc_tensor sparse_bsr_tensor sparse_categorical_accuracy sparse_categorical_crossentropy
