@@ -371,7 +371,6 @@ EXAMPLES: Mapping[str, Problem] = {
             "RandomBits", "it has a counterpart from opset 18 on", within(FIT, "image |> fc"), "fc"
         ),
         NoSourceForm(
-            "PyTorch",
             "`type`",
             "each module of PyTorch has an attribute of that name",
             within(TYPED, "type: linear(8)"),

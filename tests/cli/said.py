@@ -156,6 +156,9 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--set", "hidden=5"), ("--weights", "w.safetensors"), ("--fold-batch-norm",)),
         *(("--opset", "18"), ("--force",)),
     ),
+    ("export", "p.mgn:net", "--to", "jax", "-o", "net.py"): (
+        *(("--set", "hidden=5"), ("--weights", "w.safetensors")),
+    ),
     ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
         *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),
         *(("--weights", "w.safetensors"), ("--allow-missing", "fc1.*"), ("--detect-anomaly",)),

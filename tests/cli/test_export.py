@@ -21,15 +21,16 @@ def test_a_model_is_written_and_compared(meganeura: Command, tmp_path: Path) -> 
     assert written == f"written: {path} (30 nodes, opset 20)"
 
 
-def test_a_model_is_written_as_source(meganeura: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["torch", "jax"])
+def test_a_model_is_written_as_source(meganeura: Command, tmp_path: Path, to: str) -> None:
     path = tmp_path / "digits.py"
-    shown = meganeura("export", "digits_mlp", "--to", "torch", "-o", str(path))
+    shown = meganeura("export", "digits_mlp", "--to", to, "-o", str(path))
     assert (shown.code, shown.err) == (0, "")
     assert shown.out == f"written: {path} ({path.read_text().count(chr(10))} lines)\n"
-    again = meganeura("export", "digits_mlp", "--to", "torch", "-o", str(path))
+    again = meganeura("export", "digits_mlp", "--to", to, "-o", str(path))
     assert (again.code, again.out) == (0, shown.out)
     path.write_text("print(1)\n")
-    refused = meganeura("export", "digits_mlp", "--to", "torch", "-o", str(path))
+    refused = meganeura("export", "digits_mlp", "--to", to, "-o", str(path))
     assert "E0539" in refused.err
     assert path.read_text() == "print(1)\n"
 

@@ -20,15 +20,13 @@ from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array, Graph, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.reserved_names import STATES
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_model, elaborate_train, loader_beside
 from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Optimizer, Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, trained, training_step
 from meganeura_runtime.io.weights import compare, write_weights
-
-VOCABULARY = 11
-"""Numbers of tokens are drawn below this."""
+from tests.beside import assert_near, drawn
 
 
 @dataclass(frozen=True)
@@ -121,19 +119,6 @@ def loaded(case: Case, values: Mapping[str, Array]) -> nn.Module:
         module = case.module()
         module.load_state_dict(load_file(path), strict=True)
     return module
-
-
-def drawn(inputs: Mapping[str, TensorType], seed: int) -> dict[str, Array]:
-    """Random data for inputs."""
-    generator = np.random.default_rng(seed)
-    found: dict[str, Array] = {}
-    for name, wanted in inputs.items():
-        shape = tuple(size for size in wanted.shape if isinstance(size, int))
-        if wanted.dtype is DType.I32:
-            found[name] = generator.integers(0, VOCABULARY, shape).astype(np.int32)
-        else:
-            found[name] = generator.uniform(-1, 1, shape).astype(np.float32)
-    return found
 
 
 def tensors(arrays: Mapping[str, Array], dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -242,21 +227,6 @@ def their_trained_weights(
         their_loss(module, drawn(training(case).inputs, seed)).backward()
         moves.step()
     return {name: tensor.numpy() for name, tensor in module.state_dict().items()}
-
-
-def assert_near(ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float) -> None:
-    """Every tensor agrees, measured by its own largest element.
-
-    A tensor whose elements are all far below those of the others, such as a gradient that is zero
-    but for rounding, is measured by a thousandth of the largest element there is.
-    """
-    assert ours.keys() == theirs.keys()
-    largest = max(float(np.abs(array).max()) for array in theirs.values())
-    for name, expected in theirs.items():
-        assert ours[name].shape == expected.shape
-        scale = max(float(np.abs(expected).max()), largest / 1000)
-        worst = float(np.abs(ours[name] - expected).max()) / scale
-        assert worst <= tolerance, f"{name}: {worst:.2e} of its largest element"
 
 
 def assert_same_weights_after_steps(case: Case, optimizer: str) -> None:

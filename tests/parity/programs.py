@@ -18,12 +18,11 @@ from meganeura_dsl.gradcheck.probe import NoGradientError, probe
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.random_sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import block_subject
-from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value, continued
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Precision, evaluate, storage_type
-from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter, Sum
-from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.unroll_loops import unroll_loops
+from tests.beside import differentiated, weighted
 from tests.parity.torch_graph import gradients, run
 from tests.properties.programs import program
 
@@ -66,40 +65,6 @@ def examine(seed: int, devices: Mapping[str, RunGraph], tally: Tally) -> None:
         return
     for fault in _faults(graph, plain, seed, devices, tally):
         tally.wrong.append(f"seed {seed}, {fault}\n{source.text}\n{case.snippet}")
-
-
-def weighted(graph: Graph) -> Graph:
-    """The graph with a loss: all float outputs, times coefficients of their own, summed."""
-    build, kept = continued(graph)
-    outputs = {**kept.outputs, **{f"next.{name}": each for name, each in kept.updates.items()}}
-    floats = [value for value in kept.outputs.values() if value.type.dtype.is_float]
-    if not floats:
-        raise NoGradientError("none of its results is a float")
-    loss: Value | None = None
-    for number, value in enumerate(dict.fromkeys(floats)):
-        weight = build.add(Input(f"coefficient{number}", value.type.dtype, value.type.shape))
-        term = build.add(Sum(tuple(range(value.type.rank))), build.add(Mul(), weight, value))
-        loss = term if loss is None else build.add(Add(), loss, term)
-    assert loss is not None
-    return build.graph({"loss": loss, **outputs})
-
-
-def differentiated(graph: Graph) -> Graph:
-    """A graph with the gradient of its loss in every leaf that could be trained."""
-    build, kept = continued(graph)
-    moved = {
-        op.name: value
-        for value in kept.values
-        if isinstance(op := value.op, Leaf) and value.type.dtype.is_float and _moves(op)
-    }
-    found = differentiate(build, kept.outputs["loss"], tuple(moved.values()))
-    named = {f"d {name}": each for name, each in zip(moved, found, strict=True)}
-    return build.graph({**kept.outputs, **named})
-
-
-def _moves(leaf: Leaf) -> bool:
-    is_state = isinstance(leaf, Parameter) and leaf.kind != "param"
-    return not is_state and not leaf.name.startswith("coefficient")
 
 
 def _faults(

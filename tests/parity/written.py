@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
 from typing import cast
 
 import numpy as np
@@ -14,18 +13,15 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from meganeura_dsl.diagnostics.problem import Sink
-from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Leaf
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import Input, RandomBits
-from meganeura_dsl.pipeline import Program, elaborate_model, loader_beside
-from meganeura_runtime.export.source.write import torch_text
+from meganeura_dsl.pipeline import Program, elaborate_model
+from meganeura_runtime.export.source.write import written as source_of
 from meganeura_runtime.io.weights import write_weights
-from tests.parity.models import assert_near, drawn, randomized, tensors
-from tests.parity.programs import differentiated, weighted
+from tests.beside import assert_near, differentiated, drawn, weighted
+from tests.parity.models import randomized, tensors
 
 OUTPUT, GRADIENT = 1e-6, 1e-5
 """Of the largest element of a tensor, in double precision."""
@@ -40,18 +36,9 @@ class Written:
     make: Callable[[], nn.Module]
 
 
-def linked(text: str) -> Program:
-    """A program, linked with the standard models."""
-    sink = Sink()
-    source = Source("case.mgn", dedent(text))
-    module = Linker(loader_beside(Path("case.mgn")), sink).link(source)
-    assert not sink.has_errors, sink.reports
-    return Program(module)
-
-
 def written(program: Program, name: str = "net") -> Written:
     """The source of a model, executed. Raises `ProblemError`."""
-    text = torch_text(program.module, program.module.models[name], {}, {})
+    text = source_of(program.module, program.module.models[name], {}, {}, "torch")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.py"
         path.write_text(text)

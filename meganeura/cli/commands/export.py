@@ -1,4 +1,4 @@
-"""`meganeura export`: a model as an ONNX file, or as source of PyTorch."""
+"""`meganeura export`: a model as an ONNX file, or as source of PyTorch or JAX."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +26,7 @@ class Target(StrEnum):
 
     ONNX = "onnx"
     TORCH = "torch"
+    JAX = "jax"
 
 
 def export(
@@ -35,7 +36,7 @@ def export(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where: model.onnx, or model.py.")
     ],
     to: Annotated[
-        Target, typer.Option("--to", help="An ONNX file, or readable source of PyTorch.")
+        Target, typer.Option("--to", help="An ONNX file, or readable source of PyTorch or JAX.")
     ] = Target.ONNX,
     weights: WeightFiles = None,
     random_weights: RandomWeights = None,
@@ -50,12 +51,12 @@ def export(
     changes: Changes = None,
     force: Force = False,
 ) -> None:
-    """Write a model as ONNX, or with --to torch as source. Parameters keep their names.
+    """Write a model as ONNX, or with --to torch or --to jax as source. Parameters keep their names.
 
     ONNX Runtime runs an ONNX file on random inputs first; where it does not give what the model
     gives, nothing is written. Source has no weights: it loads the same file of them.
     """
-    if to is Target.TORCH:
+    if to is not Target.ONNX:
         given = {
             "--weights": bool(weights),
             "--random-weights": random_weights is not None,
@@ -65,10 +66,12 @@ def export(
         }
         for option in (name for name, is_given in given.items() if is_given):
             raise typer.BadParameter("source holds no weights and no ops", param_hint=option)
-        _write_source(model, output, changes, force=force)
+        _write_source(model, to, output, changes, force=force)
         return
     if output.suffix == ".py":
-        raise typer.BadParameter("source needs `--to torch`; ONNX ends in .onnx", param_hint="-o")
+        raise typer.BadParameter(
+            "source needs `--to torch` or `--to jax`; ONNX ends in .onnx", param_hint="-o"
+        )
     beside = [output.with_name(output.name + ".data")]
     require_writable(output, (Kind.ONNX,), force=force, reads=weights or (), beside=beside)
     if (weights is None) == (random_weights is None):
@@ -97,11 +100,12 @@ def export(
     say(f"written: {output} ({count(exported.nodes, 'node')}, opset {opset})")
 
 
-def _write_source(model: str, output: Path, changes: Changes, *, force: bool) -> None:
+def _write_source(model: str, to: Target, output: Path, changes: Changes, *, force: bool) -> None:
     require_writable(output, (Kind.SOURCE,), force=force)
-    from meganeura_runtime.export.source.write import write_torch
+    from meganeura_runtime.export.source.write import write_source
 
     chosen = configured(model, changes)
     module = chosen.program.module
-    lines = write_torch(module, module.models[chosen.name], chosen.config, chosen.sizes, output)
+    declared = module.models[chosen.name]
+    lines = write_source(module, declared, chosen.config, chosen.sizes, to.value, output)
     say(f"written: {output} ({count(lines, 'line')})")

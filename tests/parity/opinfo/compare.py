@@ -18,8 +18,8 @@ from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.pipeline import Program, elaborate_model, loader_beside
 from meganeura_dsl.transforms.egraph.optimize import optimize
+from tests.beside import differentiated, weighted
 from tests.parity.opinfo.saying import NotSaidError, Row, Said
-from tests.parity.programs import differentiated, weighted
 
 RunGraph = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
 SINGLE = 1e-4

@@ -1,23 +1,19 @@
 """A block that is written, as the text of a class or a function."""
 
-import keyword
-import re
 from collections.abc import Sequence
 
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
-from meganeura_runtime.export.source.containers import with_containers
-from meganeura_runtime.export.source.followed_widths import augmented, without_dead_stores
 from meganeura_runtime.export.source.form_problems import refusal
 from meganeura_runtime.export.source.layout import laid_out
 from meganeura_runtime.export.source.literals import literal, plain_default
-from meganeura_runtime.export.source.loops import over_layers, with_lists
 from meganeura_runtime.export.source.text import (
     ATOM,
     Compound,
     Create,
     Line,
     Statement,
+    augmented,
     texts,
     with_last_returned,
     without_unread,
@@ -26,68 +22,23 @@ from meganeura_runtime.export.source.text import (
 from meganeura_runtime.export.source.unit import Unit
 
 
-def write_class(unit: Unit, writer: BlockWriter, base: str | None) -> None:
-    """Writes a block with weights as a class."""
-    forward = with_last_returned(without_unread(writer.forward[0]))
-    used = {word for _, text in texts(forward) for word in re.findall(r"self\.(\w+)", text)}
-    attributes = {
-        each.name: writer.attribute(each.name)
-        for each in unit.block.parameters
-        if writer.attribute(each.name) in used
-    }
-    variables = [each.variable for each in writer.follow.carried.values()]
-    stored = without_dead_stores(writer.init[0], variables)
-    made = [*with_containers(stored, writer.paths.kinds), *writer.late]
-    init = without_unread(made, writer.base_text)
-    read = words_of(writer.base_text).union(*(words_of(text) for _, text in texts(init)))
-    unit.sizes = [
-        name for name, kind in writer.env.items() if kind == "size" and writer.local(name) in read
-    ]
-    unit.configuration = [
-        each.name
-        for each in unit.block.parameters
-        if each.name not in unit.late
-        and (each.name in attributes or writer.local(each.name) in read)
-    ]
-    given = set[str]().union(*(words_of(text) for _, text in texts(forward)))
-    unit.late_read = [name for name in unit.late if writer.local(name) in given]
-    container = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}.get(
-        writer.paths.kinds.get((), "")
-    )
-    lines = [f"class {unit.name}({base or container or 'nn.Module'}):"]
-    lines += _docstring(unit, 4)
-    parameters = ["self", *map(writer.local, unit.sizes), *_parameters(unit, writer)]
-    lines += ["", *laid_out(f"def __init__({', '.join(parameters)}):", 4)]
-    lines += laid_out(f"super().__init__({writer.base_text}" if base else "super().__init__()", 8)
-    lines += [
-        f"        self.{attribute} = {writer.local(name)}" for name, attribute in attributes.items()
-    ]
-    lines += _body(with_lists(init, writer), 8, writer)
-    names = [*(each.name for each in unit.inputs), *unit.late_read]
-    inputs = ", ".join(["self", *map(writer.local, names)])
-    lines += ["", f"    def forward({inputs}):"]
-    lines += _sizes_of_inputs(unit, writer, forward, 8)
-    lines += _body(over_layers(forward, writer), 8, writer)
-    unit.lines = lines
-
-
 def write_function(unit: Unit, writer: BlockWriter) -> None:
-    """Writes a block without weights as a function."""
+    """Writes a block as a function; one with weights takes them as `params`."""
     forward = with_last_returned(without_unread(writer.forward[0]))
-    sizes = _sizes_of_inputs(unit, writer, forward, 4)
+    sizes = sizes_of_inputs(unit, writer, forward, 4)
     read = set[str]().union(*(words_of(text) for _, text in texts(forward)))
     unit.configuration = [
         each.name for each in unit.block.parameters if writer.local(each.name) in read
     ]
     inputs = [writer.local(each.name) for each in unit.inputs]
-    parameters = [*inputs, *_parameters(unit, writer)]
+    parameters = [*(["params"] if unit.owns else []), *inputs, *parameters_of(unit, writer)]
     lines = laid_out(f"def {unit.name}({', '.join(parameters)}):", 0)
-    lines += _docstring(unit, 4)
+    lines += docstring(unit, 4)
     lines += sizes
-    unit.lines = [*lines, *_body(forward, 4, writer)]
+    unit.lines = [*lines, *body_lines(forward, 4, writer)]
 
 
-def _parameters(unit: Unit, writer: BlockWriter) -> list[str]:
+def parameters_of(unit: Unit, writer: BlockWriter) -> list[str]:
     """The configuration as parameters; one without a default behind others is given by name."""
     parameters = [each for each in unit.block.parameters if each.name in unit.configuration]
     found: list[str] = []
@@ -103,12 +54,13 @@ def _parameters(unit: Unit, writer: BlockWriter) -> list[str]:
             unit.keywords.add(each.name)
         else:
             found.append(name)
-    if unit.training and not unit.owns:
-        by_name.append("training")
+    if not writer.is_class:
+        by_name += ["training"] if unit.training else []
+        by_name += ["keys"] if unit.draws else []
     return [*found, *(["*"] if by_name else []), *by_name]
 
 
-def _docstring(unit: Unit, indent: int) -> list[str]:
+def docstring(unit: Unit, indent: int) -> list[str]:
     """Returns a docstring: the comment above the block, and the types that were proved."""
     block = unit.block
     source = block.span.source.text
@@ -157,7 +109,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def _sizes_of_inputs(
+def sizes_of_inputs(
     unit: Unit, writer: BlockWriter, forward: Sequence[Statement], indent: int
 ) -> list[str]:
     """Statements that read the sizes of the inputs that the body names."""
@@ -215,7 +167,8 @@ def _sizes_of_inputs(
     return lines
 
 
-def _body(statements: Sequence[Statement], indent: int, writer: BlockWriter) -> list[str]:
+def body_lines(statements: Sequence[Statement], indent: int, writer: BlockWriter) -> list[str]:
+    """Statements as lines."""
     lines: list[str] = []
     for each in statements:
         match each:
@@ -223,38 +176,13 @@ def _body(statements: Sequence[Statement], indent: int, writer: BlockWriter) -> 
                 is_number = all(writer.env.get(name) == "static" for name in binds)
                 lines += laid_out(augmented(text) if is_number else text, indent)
             case Create():
-                lines += [
-                    line for text in _created(each, writer) for line in laid_out(text, indent)
-                ]
+                lines += [line for text in writer.created(each) for line in laid_out(text, indent)]
             case Compound(head=head, body=body, otherwise=otherwise):
+                lines += [""] if head.startswith("def ") and each is not statements[0] else []
                 lines += laid_out(f"{head}:", indent)
-                lines += _body(body, indent + 4, writer)
+                lines += body_lines(body, indent + 4, writer)
                 if otherwise:
                     lines.append(" " * indent + "else:")
-                    lines += _body(otherwise, indent + 4, writer)
+                    lines += body_lines(otherwise, indent + 4, writer)
+                lines += [""] if head.startswith("def ") else []
     return lines
-
-
-def _created(create: Create, writer: BlockWriter) -> list[str]:
-    """The statements that make a layer, a parameter or a state."""
-    around = writer.paths.access(create.parts[:-1], create.path)
-    last = create.parts[-1]
-    kind = writer.paths.kinds.get(create.path[:-1], "module")
-    target = writer.paths.access(create.parts, create.path)
-    is_word = last.kind == "word" and (kind != "dict" or len(create.path) == 1)
-    name = f'"{last.text}"' if last.kind == "word" else f'f"{last.text}"'
-    if create.kind == "buffer":
-        if last.kind == "index":
-            raise refusal("a state", "its path ends with a number", None)
-        made = f"{around}.register_buffer({name}, {create.value})"
-    elif create.kind == "parameter" and (not is_word or keyword.iskeyword(last.text)):
-        if last.kind == "index":
-            raise refusal("a parameter", "its path ends with a number", None)
-        made = f"{around}.register_parameter({name}, {create.value})"
-    elif last.kind == "index" and kind == "list":
-        made = f"{around}.append({create.value})"
-    elif last.kind == "computed" or keyword.iskeyword(last.text):
-        made = f"{around}.add_module({name}, {create.value})"
-    else:
-        made = f"{target} = {create.value}"
-    return [made, *(each.replace("{}", target) for each in create.then)]

@@ -7,14 +7,13 @@ from meganeura_dsl.diagnostics.source import Span
 class NoSourceForm(Problem, code="E0598", topic="export"):
     """A part of a program is not written as source of another system."""
 
-    system: str
     what: str
     reason: str
     span: Span | None
 
     def report(self) -> Report:
         return self.message(
-            f"{self.what} is not written as {self.system} source",
+            f"{self.what} is not written as source",
             *(() if self.span else (Remark("reason", self.reason),)),
             span=self.span,
             label=self.reason,
@@ -24,4 +23,4 @@ class NoSourceForm(Problem, code="E0598", topic="export"):
 
 def refusal(what: str, reason: str, span: Span | None) -> ProblemError:
     """The error that a part of a program is not written."""
-    return ProblemError(NoSourceForm("PyTorch", what, reason, span))
+    return ProblemError(NoSourceForm(what, reason, span))

@@ -1,109 +1,16 @@
-"""Layers and blocks: made in a constructor, applied in `forward`."""
+"""Layers and blocks, applied."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source import torch_layers
 from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.call_arguments import given_tensors
-from meganeura_runtime.export.source.configuration import config, configuration
-from meganeura_runtime.export.source.functions.table import builtin
 from meganeura_runtime.export.source.observed import refuse
-from meganeura_runtime.export.source.paths import path_key
-from meganeura_runtime.export.source.sizes import size_text
-from meganeura_runtime.export.source.text import Code, call
-from meganeura_runtime.export.source.torch_layers import Given
-from meganeura_runtime.export.source.trace import Event, label_of
+from meganeura_runtime.export.source.text import Code
 from meganeura_runtime.export.source.unit import Unit
-from meganeura_runtime.export.source.widths import source_of
 
-Nodes = Mapping[str, ast.Expression]
-"""The tensors that a call gives a block, by the names of its inputs."""
-
-
-def declare_layer(writer: BlockWriter, statement: ast.Layer) -> None:
-    """Makes a layer that is declared before it is applied."""
-    path = statement.call.label
-    assert path is not None
-    if statement.source is not None:
-        raise refuse(statement, "a layer that begins as a copy")
-    events: list[Event] = []
-    for instance in writer.instances:
-        for label in instance.labels.get(statement, ()):
-            full = instance.frame.join(".".join(label.words))
-            events += [
-                Event(label.names, each)
-                for each in writer.source.trace
-                if each.path == full
-                and each.frame.state is instance.frame.state
-                and each.parent is not None
-                and each.parent.path != full
-            ]
-    writer.declared[".".join(path_key(path))] = statement
-    if events:
-        _make(writer, statement.call, path, events)
-        _note_width(writer, statement.call)
-
-
-def _make(writer: BlockWriter, node: ast.Call, path: ast.Path, events: Sequence[Event]) -> None:
-    made = _constructor(writer, node, events, {})
-    if made is not None:
-        writer.create(path, made.text, then=_initials(events))
-
-
-def _constructor(
-    writer: BlockWriter, node: ast.Call, events: Sequence[Event], nodes: Nodes
-) -> Code | None:
-    """The text that makes a layer; None of one without weights."""
-    layer = torch_layers.layer_for(writer, node, events, nodes)
-    if layer is not None:
-        return layer
-    unit = writer.source.unit(node, [each.child for each in events])
-    if not unit.owns:
-        return None
-    return _constructed(writer, node, unit, events, nodes)
-
-
-def _constructed(
-    writer: BlockWriter, node: ast.Call, unit: Unit, events: Sequence[Event], nodes: Nodes
-) -> Code:
-    """A class of the source, given its sizes and its configuration."""
-    arguments: list[str] = []
-    for size in unit.sizes:
-        wanted = [(each, each.child.signature[size]) for each in events]
-        source = source_of(writer, unit.block, nodes, size)
-        arguments.append(str(size_text(writer, node, wanted, source)))
-    arguments += configuration(writer, node, unit, events, "init")
-    return Code(f"{unit.name}({', '.join(arguments)})")
-
-
-def _frozen(writer: BlockWriter, node: ast.Call) -> list[str]:
-    """The statement that keeps a layer from being trained, if its call says so."""
-    for each in node.arguments:
-        if each.name == "frozen" and not isinstance(each.value, ast.Rearrangement):
-            values = writer.seen.values(each.value)
-            if any(value != values[0] for value in values):
-                raise refuse(node, "a layer that is trained in some places")
-            return ["{}.requires_grad_(False)"] if values[0] is True else []
-    return []
-
-
-def _initials(events: Sequence[Event]) -> list[str]:
-    """Statements that give the parameters of a layer other first values than its own."""
-    found: list[str] = []
-    first = events[0].child
-    layer = torch_layers.TORCH.get(first.block.name.text)
-    if not first.frame.module.is_library or layer is None:
-        return found
-    for name, info in first.frame.state.body.parameters.items():
-        prefix = f"{first.path}."
-        if not name.startswith(prefix):
-            continue
-        own = name.removeprefix(prefix)
-        text = torch_layers.initial_text(layer.name, own, info.initializer)
-        if text is not None:
-            found.append(text.replace("@", f"{{}}.{own}"))
-    return found
+Given = Mapping[str, Code]
+"""The texts of the tensors that a call gives a block, by the names of its inputs."""
 
 
 def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> Code:
@@ -112,105 +19,25 @@ def apply(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> 
         raise refuse(node, "a layer in a mode of its own")
     events = writer.seen.events(node)
     if not events:
-        return builtin(writer, node, piped)
-    found = given_tensors(writer, node, piped, events[0].child.block)
-    if torch_layers.is_torch(events):
-        given = {name: writer.whole(each) for name, each in found.items()}
-    else:
-        given = {name: writer.tensor(each) for name, each in found.items()}
-    reference = _reference(writer, node)
-    if reference is not None:
-        return _called(writer, node, reference, events, given)
-    label = label_of(node, writer.instances[0].frame.module)
-    if label is not None and label.parts:
-        key = path_key(label)
-        is_again = node.label is None and key in writer.made  # a model, which has its own label
-        made = None if is_again else _constructor(writer, node, events, found)
-        if made is not None:
-            writer.made.add(key)
-            writer.create(label, made.text, then=[*_initials(events), *_frozen(writer, node)])
-        writer.declared[".".join(key)] = node
-        _note_width(writer, node)
-        if key in writer.made:
-            target = writer.paths.access(writer.steps(label, "forward"), key)
-            return _called(writer, node, target, events, given)
-    function = torch_layers.function_for(writer, node, events, given)
-    if function is not None:
-        return function
-    if torch_layers.is_torch(events):
-        return _inherited(writer, node, None, events, found, given)
-    unit = writer.source.unit(node, [each.child for each in events])
-    if unit.owns:
-        return _inherited(writer, node, unit, events, found, given)
-    arguments = [str(each) for each in _tensors(node, unit, given)]
-    arguments += configuration(writer, node, unit, events, "forward")
-    if unit.training:
-        writer.unit.training = True
-        arguments.append(f"training={'self.training' if writer.is_class else 'training'}")
-    return Code(f"{unit.name}({', '.join(arguments)})")
+        return writer.builtin(node, piped)
+    return writer.apply(node, events, given_tensors(writer, node, piped, events[0].child.block))
 
 
-def _note_width(writer: BlockWriter, node: ast.Call) -> None:
-    places = [each.value for each in node.arguments if each.name is None]
-    at = 1 if node.callee == "embedding" else 0
-    width = places[at] if at < len(places) else None
-    if width is not None and not isinstance(width, ast.Rearrangement):
-        writer.widths.append(width)
-
-
-def _reference(writer: BlockWriter, node: ast.Call) -> str | None:
-    """The layer that a call applies again, or that a statement declared."""
-    path = node.path
-    if path is None and node.label is None and node.callee in writer.declared:
+def referenced(writer: BlockWriter, node: ast.Call) -> ast.Path | None:
+    """The path of the layer that a call applies again, or that a statement declared."""
+    if node.path is not None:
+        return node.path
+    if node.label is None and node.callee in writer.declared:
         declared = writer.declared[node.callee]
-        path = declared.label if isinstance(declared, ast.Call) else declared.call.label
-    elif path is None:
-        return None
-    assert path is not None
-    keys = {tuple(name.split(".")) for name in writer.declared}
-    key = path_key(path)
-    if key not in writer.paths.kinds and tuple(key) not in keys:
-        key = writer.paths.like(key)
-    return writer.paths.access(writer.steps(path, "forward"), key)
+        return declared.label if isinstance(declared, ast.Call) else declared.call.label
+    return None
 
 
-def _called(
-    writer: BlockWriter, node: ast.Call, target: str, events: Sequence[Event], given: Given
-) -> Code:
-    """A layer with weights, called."""
-    if torch_layers.is_torch(events):
-        first = given[events[0].child.block.inputs[0].name]
-        return call(target, first)
-    unit = writer.source.unit(node, [each.child for each in events])
-    late = (config(writer, node, events, name, "forward") for name in unit.late_read)
-    return call(target, *_tensors(node, unit, given), *(each for each in late if each))
-
-
-def _tensors(node: ast.Call, unit: Unit, given: Given) -> list[Code]:
+def tensors_of(node: ast.Call, unit: Unit, given: Given) -> list[Code]:
+    """The tensors that a call gives a class or a function, in order."""
     found: list[Code] = []
     for each in unit.inputs:
         if each.name not in given:
             raise refuse(node, f"`{each.name}` has a default that is a tensor")
         found.append(given[each.name])
     return found
-
-
-def _inherited(
-    writer: BlockWriter,
-    node: ast.Call,
-    unit: Unit | None,
-    events: Sequence[Event],
-    nodes: Nodes,
-    given: Given,
-) -> Code:
-    """A block whose weights are on the path of this one: its class is the base of this one."""
-    made = _constructor(writer, node, events, nodes)
-    assert made is not None
-    text = made.text.partition("(")[2]
-    if writer.base_text not in ("", text) or not writer.is_class:
-        raise refuse(node, "two blocks whose weights have the path of this one")
-    writer.base_text = text
-    writer.inherited = frozenset(".".join(words) for each in events for words in each.child.order)
-    writer.source.bases[writer.unit] = made.text.partition("(")[0]
-    writer.base = unit
-    return _called(writer, node, "super().forward", events, given)

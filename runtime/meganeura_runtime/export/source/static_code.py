@@ -140,7 +140,7 @@ def _name(writer: BlockWriter, node: ast.Name, where: str) -> Code:
     kind = writer.env.get(node.text)
     values = writer.seen.values(node)
     if any(isinstance(each, BlockValue) for each in values):
-        raise refuse(node, "a block is no value in PyTorch")
+        raise refuse(node, "a block is no value of Python")
     if any(is_initializer(each) for each in values) and kind != "own":
         return Code("True")
     match kind:
@@ -149,8 +149,8 @@ def _name(writer: BlockWriter, node: ast.Name, where: str) -> Code:
                 raise refuse(node, "the constructor does not know a size of the data")
             return Code(writer.local(node.text))
         case "config":
-            if where == "forward" and writer.is_class:
-                return Code(f"self.{writer.attribute(node.text)}")
+            if where == "forward":
+                return Code(writer.configured(node.text))
             return Code(writer.local(node.text))
         case "size" if where == "init" and not writer.is_number(node.text):
             raise refuse(node, "the constructor does not know a size of the data")
@@ -185,3 +185,9 @@ def sizes_of_rest(writer: BlockWriter, node: ast.Name) -> Code:
                 shape = f"{writer.local(item.name)}.shape"
                 return Code(f"{shape}[{start}:{stop}]" if start or stop else shape)
     raise refuse(node, "no input that is given has these axes")
+
+
+def range_of(writer: BlockWriter, statement: ast.For | ast.Scan, where: str) -> Code:
+    """The text of the numbers that a loop or a scan goes through."""
+    start, stop = writer.static(statement.start, where), writer.static(statement.stop, where)
+    return call("range", stop) if start.text == "0" else call("range", start, stop)

@@ -34,7 +34,7 @@ def expression(writer: BlockWriter, node: ast.Expression) -> Code:
                 return Code(writer.local(text))
             if writer.env.get(text) in ("static", "size", "config"):
                 return writer.static(node, "forward")
-            return Code(writer.paths.access([Step("word", text)], (text,)))
+            return Code(writer.access([Step("word", text)], (text,)))
         case ast.Attribute(base=base, name=name) if name in writer.seen.result_names(base):
             place = writer.seen.result_names(base).index(name)
             return Code(f"{writer.expression(base).within(ATOM)}[{place}]")
@@ -67,7 +67,7 @@ def tensor(writer: BlockWriter, node: ast.Expression) -> Code:
     """The text of a tensor; of a number, the tensor that it is."""
     if writer.seen.is_data(node):
         return writer.expression(node)
-    return call("torch.tensor", call("float", writer.static(node, "forward")))
+    return writer.number(call("float", writer.static(node, "forward")))
 
 
 def whole(writer: BlockWriter, node: ast.Expression) -> Code:
@@ -82,16 +82,13 @@ def whole(writer: BlockWriter, node: ast.Expression) -> Code:
     if item is None:
         raise refuse(node, "an optional tensor that was not given")
     sizes = [
-        str(writer.static(entry, "forward"))
+        writer.static(entry, "forward")
         for entry in item.type.shape.entries
         if not isinstance(entry, ast.Rest)
     ]
     if len(sizes) != len(item.type.shape.entries):
         raise refuse(node, "an optional tensor of any rank that was not given")
-    shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-    if not sizes:
-        return call("torch.tensor", number, device=writer.anchor())
-    return call("torch.full", shape, number, device=writer.anchor())
+    return writer.full(sizes, number)
 
 
 def _either(writer: BlockWriter, node: ast.Conditional) -> Code:
@@ -160,4 +157,4 @@ def _parameter(writer: BlockWriter, node: ast.Expression) -> Code:
                 raise refuse(node, "it is no path")
 
     visit(node)
-    return Code(writer.paths.access(steps, writer.paths.known(tuple(key))))
+    return Code(writer.access(steps, tuple(key)))

@@ -87,6 +87,11 @@ def class_name(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
+def function_name(name: str) -> str:
+    """The name of a block as that of a function: `self_attention` for `SelfAttention`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", name).lower()
+
+
 # --- statements ----------------------------------------------------------------------------------
 
 
@@ -239,3 +244,21 @@ def negated(head: str) -> str:
     if text.startswith("not ") and re.fullmatch(r"[\w.]+", text[4:]):
         return f"if {text[4:]}"
     return f"if not {text}" if re.fullmatch(r"[\w.]+", text) else f"if not ({text})"
+
+
+_AUGMENTED = re.compile(r"(\w+) = \1 (\+|-|\*|//) (.+)")
+_TIMES = re.compile(r"(\w+) = (\d+) \* \1")
+
+
+def augmented(text: str) -> str:
+    """`x += y` for `x = x + y`."""
+    times = _TIMES.fullmatch(text)
+    if times is not None:
+        return f"{times[1]} *= {times[2]}"
+    found = _AUGMENTED.fullmatch(text)
+    if found is None:
+        return text
+    name, operator, rest = found.groups()
+    is_simple = re.fullmatch(r"[\w.]+(\[[\w.]+\])*", rest) is not None
+    is_sum = operator == "+" and re.fullmatch(r"[\w.\[\] *]+", rest) is not None
+    return f"{name} {operator}= {rest}" if is_simple or is_sum else text

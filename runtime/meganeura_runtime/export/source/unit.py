@@ -29,7 +29,24 @@ class Unit:
     """The configuration that a class takes with the tensors, by name, in order."""
     training: bool = False
     """True for a function that takes `training`."""
+    draws: bool = False
+    """True for a function that takes `keys`, as it draws random numbers."""
+    is_whole: bool = False
+    """True where all inputs are tensors: an optional one that was not given is made before."""
+    base: str = ""
+    """The class that this one inherits from, as text; nothing where there is none."""
     is_written: bool = False
+
+    def is_like(self, other: "Unit") -> bool:
+        """Returns True for a class or a function that is another one, but for its name."""
+        own, its = self.lines, other.lines
+        return (
+            self.block is other.block
+            and own[0].replace(self.name, other.name) == its[0]
+            and own[1:] == its[1:]
+            and [each.name for each in self.inputs] == [each.name for each in other.inputs]
+            and self.configuration == other.configuration
+        )
 
     @property
     def late(self) -> list[str]:
@@ -43,7 +60,7 @@ class Unit:
     @property
     def inputs(self) -> list[ast.Input]:
         """The tensors that it takes: those with a default that are never given are left out."""
-        return [each for each in self.block.inputs if self.fill(each.name) is None]
+        return [each for each in self.block.inputs if self.is_whole or self.fill(each.name) is None]
 
     def fill(self, name: str) -> StaticValue | None:
         """The number that an optional input is, where it is never given."""

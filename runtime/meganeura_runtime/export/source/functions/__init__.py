@@ -1,1 +1,1 @@
-"""The functions that the language starts from, as PyTorch has them."""
+"""The functions that the language starts from: their arguments and patterns, read."""

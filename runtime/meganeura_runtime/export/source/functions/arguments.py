@@ -6,9 +6,6 @@ from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.text import Code
 
-FLOAT = "torch.get_default_dtype()"
-"""The element type of what the language has in single precision."""
-
 
 class Arguments:
     """The arguments of a built-in function, by place and by name."""
@@ -64,8 +61,8 @@ class Arguments:
         assert found is not None
         return self.writer.seen.type_of(found).dtype
 
-
-def device_of(arguments: Arguments) -> dict[str, str]:
-    """Returns where a new tensor is: on the device of the first input."""
-    anchor = arguments.writer.anchor()
-    return {"device": anchor} if anchor else {}
+    @property
+    def whole(self) -> ast.Expression:
+        """The node of the call itself, or of the pipe around it."""
+        found = self.writer.pipes(self.node)
+        return found[0] if found else self.node

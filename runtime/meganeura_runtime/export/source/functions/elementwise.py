@@ -3,23 +3,20 @@
 import re
 from collections.abc import Sequence
 
-from meganeura_dsl.ir.types import DType
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.block_writer import BlockWriter
-from meganeura_runtime.export.source.functions.arguments import FLOAT, Arguments
+from meganeura_runtime.export.source.functions.arguments import Arguments
 from meganeura_runtime.export.source.functions.axes import only_repeats, repeated_axes, spread
 from meganeura_runtime.export.source.observed import refuse
-from meganeura_runtime.export.source.text import Code, binary, call, method
+from meganeura_runtime.export.source.text import Code, binary, call
 
-UNARY = {
-    "abs": "torch.abs", "exp": "torch.exp", "expm1": "torch.expm1", "log": "torch.log",
-    "log1p": "torch.log1p", "logistic": "torch.sigmoid", "sqrt": "torch.sqrt", "sin": "torch.sin",
-    "cos": "torch.cos", "tanh": "torch.tanh", "erf": "torch.erf", "floor": "torch.floor",
-    "round": "torch.round", "sign": "torch.sign",
-}  # fmt: skip
-
-
-_AS_FLOAT = f".to({FLOAT})"
+UNARY = frozenset(
+    (
+        "abs", "exp", "expm1", "log", "log1p", "logistic", "sqrt", "sin", "cos", "tanh", "erf",
+        "floor", "round", "sign",
+    )
+)  # fmt: skip
+"""Functions of single elements."""
 
 
 def pair(writer: BlockWriter, node: ast.Binary) -> Code:
@@ -39,7 +36,7 @@ def pair(writer: BlockWriter, node: ast.Binary) -> Code:
 def together(
     writer: BlockWriter, nodes: Sequence[ast.Expression], around: ast.Expression
 ) -> list[Code]:
-    """Tensors of one elementwise function; PyTorch repeats the smaller ones.
+    """Tensors of one elementwise function; Python repeats the smaller ones.
 
     What only repeats a tensor is left out where each axis of the result is an axis of one of them.
     """
@@ -58,7 +55,10 @@ def together(
 
 def of_elements(arguments: Arguments) -> Code:
     """Writes a function of single elements."""
-    return call(UNARY[arguments.node.callee], arguments.tensor(0))
+    name = arguments.node.callee
+    writer = arguments.writer
+    found = writer.renamed.get(name, f"{writer.namespace}.{name}")
+    return call(found, arguments.tensor(0))
 
 
 def chosen(arguments: Arguments) -> Code:
@@ -77,11 +77,10 @@ def chosen(arguments: Arguments) -> Code:
         a, b = (writer.tensor(each) for each in (then, otherwise))
         test = writer.static(condition, "forward")
         return Code(f"({a} if {test} else {b})")
-    around = _whole_of(arguments)
-    codes = together(writer, (condition, then, otherwise), around)
+    codes = together(writer, (condition, then, otherwise), arguments.whole)
     if not writer.seen.is_data(then) and not writer.seen.is_data(otherwise):
         codes[1:] = [Code(as_float(each), each.binds) for each in codes[1:]]
-    return call("torch.where", *codes)
+    return call(f"{writer.namespace}.where", *codes)
 
 
 def as_float(code: Code) -> str:
@@ -91,15 +90,8 @@ def as_float(code: Code) -> str:
     return f"{code.text}.0" if code.text.lstrip("-").isdigit() else f"float({code.text})"
 
 
-def _whole_of(arguments: Arguments) -> ast.Expression:
-    """The node of the call itself, or of the pipe around it."""
-    for each in arguments.writer.pipes(arguments.node):
-        return each
-    return arguments.node
-
-
 def limited(arguments: Arguments) -> Code:
-    """Writes `maximum` and `minimum`, of a number as `clamp`."""
+    """Writes `maximum` and `minimum`."""
     writer = arguments.writer
     left, right = arguments.node_at(0), arguments.node_at(1)
     assert left is not None
@@ -109,12 +101,9 @@ def limited(arguments: Arguments) -> Code:
         if not writer.seen.is_data(bound) or writer.fill(bound) is not None:
             if not writer.seen.is_data(value):
                 break
-            limit = writer.expression(bound)
-            return method(
-                writer.expression(value), "clamp", **{"min" if name == "maximum" else "max": limit}
-            )
-    codes = together(writer, (left, right), _whole_of(arguments))
-    return call(f"torch.{name}", *codes)
+            return writer.limit(name, writer.expression(value), writer.expression(bound))
+    codes = together(writer, (left, right), arguments.whole)
+    return call(f"{writer.namespace}.{name}", *codes)
 
 
 def converted(arguments: Arguments) -> Code:
@@ -124,9 +113,8 @@ def converted(arguments: Arguments) -> Code:
     assert node is not None
     if not writer.seen.is_data(node):
         text = writer.static(node, "forward")
-        if name in ("i32", "u32", "i64"):
-            return call("torch.tensor", call("int", text))
-        return call("torch.tensor", call("float", text))
+        is_whole = name in ("i32", "u32", "i64")
+        return writer.number(call("int" if is_whole else "float", text))
     fill = writer.fill(node)
     if fill is not None:
         return writer.whole(node)
@@ -134,26 +122,15 @@ def converted(arguments: Arguments) -> Code:
     value = writer.expression(node)
     if before.value == name:
         return value
-    match name:
-        case "f32" if before is DType.F16:
-            return method(value, "float")
-        case "f32":
-            return method(value, "to", FLOAT)
-        case "f16":
-            return method(value, "half")
-        case "bool":
-            return method(value, "bool")
-        case "i32" if value.text.endswith(_AS_FLOAT):  # of truth values: `one_hot`
-            return method(Code(value.text.removesuffix(_AS_FLOAT)), "long")
-        case "i32" if before.is_float or before is DType.BOOL:
-            return method(value, "long")
-        case _:
-            raise refuse(arguments.node, f"`{before.value}` as `{name}`")
+    found = writer.convert(value, before, name)
+    if found is None:
+        raise refuse(arguments.node, f"`{before.value}` as `{name}`")
+    return found
 
 
 def detached(arguments: Arguments) -> Code:
     """Writes `stop_gradient`."""
-    return method(arguments.tensor(0), "detach")
+    return arguments.writer.detach(arguments.tensor(0))
 
 
 def unchanged(arguments: Arguments) -> Code:

@@ -2,7 +2,6 @@
 
 import re
 
-from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.text import (
     Compound,
     Create,
@@ -12,9 +11,10 @@ from meganeura_runtime.export.source.text import (
     texts,
     words_of,
 )
+from meganeura_runtime.export.source.torch.torch_writer import TorchWriter
 
 
-def with_lists(statements: list[Statement], writer: BlockWriter) -> list[Statement]:
+def with_lists(statements: list[Statement], writer: TorchWriter) -> list[Statement]:
     """Lists of layers that are filled where they are made, as one statement."""
     found: list[Statement] = []
     at = 0
@@ -64,7 +64,7 @@ def _filling(statement: Statement | None, made: Create) -> str | None:
     return f"{item.value} for {variable} in {values}"
 
 
-def over_layers(statements: list[Statement], writer: BlockWriter) -> list[Statement]:
+def over_layers(statements: list[Statement], writer: TorchWriter) -> list[Statement]:
     """Loops over numbers that only pick a layer, as loops over the layers."""
     for each in statements:
         if not isinstance(each, Compound):
@@ -97,7 +97,7 @@ def over_layers(statements: list[Statement], writer: BlockWriter) -> list[Statem
     return statements
 
 
-def _is_filled(picks: set[str], writer: BlockWriter, count: str) -> bool:
+def _is_filled(picks: set[str], writer: TorchWriter, count: str) -> bool:
     """Returns True where a list has a layer for each iteration, in each application."""
     (layers,) = picks
     words = tuple(layers.split(".")[1:])

@@ -6,14 +6,14 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import ElabValue
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.literals import literal
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.static_code import written_static
 from meganeura_runtime.export.source.text import Code
+from meganeura_runtime.export.source.torch.torch_writer import TorchWriter
+from meganeura_runtime.export.source.torch.widths import Known, NeedsWidth, is_width, width_of
 from meganeura_runtime.export.source.trace import Event, Names
 from meganeura_runtime.export.source.whole_numbers import gives
-from meganeura_runtime.export.source.widths import Known, NeedsWidth, is_width, width_of
 
 Source = tuple[ast.Expression, int]
 """A tensor and the axis of it whose size is asked for."""
@@ -23,7 +23,7 @@ _KNOWN = ("size", "config", "static")
 
 
 def size_text(
-    writer: BlockWriter,
+    writer: TorchWriter,
     node: ast.Node,
     wanted: Sequence[tuple[Event, ElabValue]],
     source: Source | None = None,
@@ -60,7 +60,7 @@ def size_text(
 
 
 def _followed(
-    writer: BlockWriter, source: Source, numbers: Sequence[tuple[Names, ElabValue]]
+    writer: TorchWriter, source: Source, numbers: Sequence[tuple[Names, ElabValue]]
 ) -> Code | None:
     """The width of a tensor by how it came to be, if that is right in every application."""
     known: Known = {}
@@ -73,7 +73,7 @@ def _followed(
         return None
 
 
-def likely(writer: BlockWriter) -> Iterator[ast.Expression]:
+def likely(writer: TorchWriter) -> Iterator[ast.Expression]:
     """The widths of the layers so far, latest first, and the sizes of the inputs."""
     yield from reversed(writer.widths)
     for item in writer.block.inputs:
@@ -82,7 +82,7 @@ def likely(writer: BlockWriter) -> Iterator[ast.Expression]:
                 yield node
 
 
-def candidates(writer: BlockWriter) -> Iterator[ast.Expression]:
+def candidates(writer: TorchWriter) -> Iterator[ast.Expression]:
     """Expressions of a block that may be the size of something, likeliest first."""
     yield from likely(writer)
     for statement in (*writer.block.body, *(writer.block.results or ())):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.ir.initializers import (
     Full,
     Initializer,
@@ -17,12 +16,12 @@ from meganeura_dsl.ir.initializers import (
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source.block_writer import BlockWriter
 from meganeura_runtime.export.source.literals import literal
 from meganeura_runtime.export.source.observed import refuse
-from meganeura_runtime.export.source.sizes import size_text
 from meganeura_runtime.export.source.static_code import written_static
 from meganeura_runtime.export.source.text import SIGN, Code, binary, call, method
+from meganeura_runtime.export.source.torch.sizes import size_text
+from meganeura_runtime.export.source.torch.torch_writer import TorchWriter
 from meganeura_runtime.export.source.trace import Event
 
 DTYPES = {
@@ -33,11 +32,9 @@ DTYPES = {
 """The types of PyTorch for truth values and whole numbers: an index is `int64` there."""
 
 
-def declare(writer: BlockWriter, statement: ast.Declare) -> None:
+def declare(writer: TorchWriter, statement: ast.Declare) -> None:
     """Makes a parameter or a state in the constructor."""
-    if statement.kind == "cache":
-        raise refuse(statement, "a cache")
-    path, steps = statement.path, writer.steps(statement.path, "init")
+    path = statement.path
     found = [
         (label, instance)
         for instance in writer.instances
@@ -79,15 +76,9 @@ def declare(writer: BlockWriter, statement: ast.Declare) -> None:
         writer.create(path, f"nn.Parameter({initial}, requires_grad=False)", "parameter")
     else:
         writer.create(path, f"nn.Parameter({initial})", "parameter")
-    if len(steps) == 1 and steps[0].kind == "word":
-        name = steps[0].text
-        writer.env[name] = "own"
-        if is_state and _is_read_after_an_update(writer.block, name):
-            writer.emit(f"{writer.local(name)} = self.{name}", (writer.local(name),), effect=False)
-            writer.env[name] = "local"
 
 
-def _sized_by(writer: BlockWriter, entry: ast.Expression) -> tuple[ast.Expression, int] | None:
+def _sized_by(writer: TorchWriter, entry: ast.Expression) -> tuple[ast.Expression, int] | None:
     """The tensor and the axis of `size(x, 2)`."""
     match entry:
         case ast.Call(
@@ -101,22 +92,8 @@ def _sized_by(writer: BlockWriter, entry: ast.Expression) -> tuple[ast.Expressio
     return None
 
 
-def _is_read_after_an_update(block: ast.Block, name: str) -> bool:
-    nodes = [node for statement in block.body for node in walk(statement)]
-    updates = [
-        each.span.end
-        for each in nodes
-        if isinstance(each, ast.Update) and each.path.parts == (name,)
-    ]
-    return any(
-        isinstance(each, ast.Name) and each.text == name and each.span.start >= min(updates)
-        for each in nodes
-        if updates
-    )
-
-
 def _initial(
-    writer: BlockWriter,
+    writer: TorchWriter,
     statement: ast.Declare,
     initializer: Initializer,
     sizes: Sequence[Code],
@@ -148,7 +125,7 @@ def _initial(
 
 
 def _initial_number(
-    writer: BlockWriter, statement: ast.Declare, initializers: set[Initializer]
+    writer: TorchWriter, statement: ast.Declare, initializers: set[Initializer]
 ) -> Code:
     """The number of an initial value, as it is written or, if that is always one, itself."""
     first = next(iter(initializers))

@@ -1,28 +1,27 @@
 """Variables of a constructor that follow the widths of tensors, statement by statement."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.values import ElabValue, is_tensor
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source.block_writer import BlockWriter, Bound
-from meganeura_runtime.export.source.sizes import candidates
+from meganeura_runtime.export.source.bindings import bound_in
 from meganeura_runtime.export.source.static_code import written_static
 from meganeura_runtime.export.source.text import Code, Compound, Line, Statement, texts, words_of
-from meganeura_runtime.export.source.trace import Names
-from meganeura_runtime.export.source.whole_numbers import gives
-from meganeura_runtime.export.source.widths import (
+from meganeura_runtime.export.source.torch.sizes import candidates
+from meganeura_runtime.export.source.torch.torch_writer import TorchWriter
+from meganeura_runtime.export.source.torch.widths import (
     Known,
     LostWidth,
-    bound_in,
     entry_at,
     is_width,
     width_of,
 )
+from meganeura_runtime.export.source.trace import Names
+from meganeura_runtime.export.source.whole_numbers import gives
 
 
-def begin_widths(writer: BlockWriter) -> None:
+def begin_widths(writer: TorchWriter) -> None:
     """Gives each variable the width of the input of its tensor, if the tensor is an input."""
     for item in writer.block.inputs:
         followed = writer.follow.carried.get(item.name)
@@ -41,7 +40,7 @@ def begin_widths(writer: BlockWriter) -> None:
             writer.follow.lost.add(item.name)
 
 
-def follow_widths(writer: BlockWriter, statement: ast.Bind) -> None:
+def follow_widths(writer: TorchWriter, statement: ast.Bind) -> None:
     """Notes what a statement binds, and gives variables the widths that it changes."""
     for at, target in enumerate(statement.targets):
         followed = writer.follow.carried.get(target.text)
@@ -57,31 +56,18 @@ def follow_widths(writer: BlockWriter, statement: ast.Bind) -> None:
             writer.follow.lost.discard(target.text)
             if text.text != followed.variable:
                 _emit(writer, followed.variable, text)
-    before = writer.follow.bound
-    now = {
-        each.text: Bound(statement.value, at, before) for at, each in enumerate(statement.targets)
-    }
-    writer.follow.bound = {**before, **now}
 
 
-def enter_loop(writer: BlockWriter, loop: ast.For) -> None:
+def enter_loop(writer: TorchWriter, loop: ast.For) -> None:
     """Forgets what a loop binds: it has another width in each iteration."""
-    names = bound_in(loop)
-    writer.follow.touched |= names
-    writer.follow.bound = without_rebound(writer.follow.bound, loop)
+    writer.follow.touched |= bound_in(loop)
 
 
-def without_rebound(bound: Mapping[str, Bound], statement: ast.Statement) -> Mapping[str, Bound]:
-    """Returns the bindings without those of names that a loop or a choice binds."""
-    names = bound_in(statement)
-    return {name: each for name, each in bound.items() if name not in names}
-
-
-def _emit(writer: BlockWriter, variable: str, value: Code) -> None:
+def _emit(writer: TorchWriter, variable: str, value: Code) -> None:
     writer.init[-1].append(Line(f"{variable} = {value}", (variable,), effect=False))
 
 
-def _width_after(writer: BlockWriter, statement: ast.Bind, at: int, axis: int) -> Code | None:
+def _width_after(writer: TorchWriter, statement: ast.Bind, at: int, axis: int) -> Code | None:
     """The size of an axis of what a statement binds, as text; None if it has none."""
     names = [each for i in writer.instances for each in i.binds.get(statement, ())]
     sizes: list[ElabValue] = []
@@ -103,7 +89,7 @@ def _width_after(writer: BlockWriter, statement: ast.Bind, at: int, axis: int) -
     return _by_number(writer, numbers)
 
 
-def _by_number(writer: BlockWriter, numbers: Sequence[tuple[Names, ElabValue]]) -> Code | None:
+def _by_number(writer: TorchWriter, numbers: Sequence[tuple[Names, ElabValue]]) -> Code | None:
     for candidate in candidates(writer):
         if all(gives(candidate, names, size) for names, size in numbers):
             try:
@@ -170,21 +156,3 @@ def _reads_first(statements: Sequence[Statement], variable: str) -> bool:
                 if any(variable in words_of(text) for _, text in texts([each])):
                     return True
     return False
-
-
-_AUGMENTED = re.compile(r"(\w+) = \1 (\+|-|\*|//) (.+)")
-_TIMES = re.compile(r"(\w+) = (\d+) \* \1")
-
-
-def augmented(text: str) -> str:
-    """`x += y` for `x = x + y`."""
-    times = _TIMES.fullmatch(text)
-    if times is not None:
-        return f"{times[1]} *= {times[2]}"
-    found = _AUGMENTED.fullmatch(text)
-    if found is None:
-        return text
-    name, operator, rest = found.groups()
-    is_simple = re.fullmatch(r"[\w.]+(\[[\w.]+\])*", rest) is not None
-    is_sum = operator == "+" and re.fullmatch(r"[\w.\[\] *]+", rest) is not None
-    return f"{name} {operator}= {rest}" if is_simple or is_sum else text

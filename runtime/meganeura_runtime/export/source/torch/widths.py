@@ -10,8 +10,9 @@ from dataclasses import replace
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.values import ElabValue, is_tensor
 from meganeura_dsl.syntax import ast
-from meganeura_runtime.export.source.block_writer import BlockWriter, Bound, CarriedWidth
+from meganeura_runtime.export.source.bindings import Bound
 from meganeura_runtime.export.source.call_arguments import argument, given_tensors, is_direct
+from meganeura_runtime.export.source.torch.torch_writer import CarriedWidth, TorchWriter
 from meganeura_runtime.export.source.trace import Event, Names
 from meganeura_runtime.export.source.whole_numbers import gives
 
@@ -48,16 +49,6 @@ def variable_for(block: ast.Block, axis: int, rank: int, taken: Sequence[str]) -
     return CarriedWidth(axis, name)
 
 
-def bound_in(statement: ast.Statement) -> set[str]:
-    """The names that statements below bind."""
-    return {
-        target.text
-        for node in walk(statement)
-        if isinstance(node, ast.Bind)
-        for target in node.targets
-    }
-
-
 def is_width(
     found: ast.Expression, numbers: Sequence[tuple[Names, ElabValue]], known: Known
 ) -> bool:
@@ -74,7 +65,7 @@ def _with(names: Names, known: Known, at: int) -> Names:
 
 
 def width_of(
-    writer: BlockWriter, node: ast.Expression, axis: int, known: Known, result: int = 0
+    writer: TorchWriter, node: ast.Expression, axis: int, known: Known, result: int = 0
 ) -> ast.Expression | None:
     """The size of an axis of a tensor, as an expression of what a constructor knows.
 
@@ -103,7 +94,7 @@ def width_of(
 
 
 def _of_part(
-    writer: BlockWriter,
+    writer: TorchWriter,
     base: ast.Expression,
     entries: Sequence[ast.Entry],
     axis: int,
@@ -130,7 +121,7 @@ def _is_index(entries: Sequence[ast.Entry], at: int) -> bool:
 
 
 def _of_name(
-    writer: BlockWriter, node: ast.Name, text: str, axis: int, known: Known
+    writer: TorchWriter, node: ast.Name, text: str, axis: int, known: Known
 ) -> ast.Expression | None:
     followed = writer.follow.carried.get(text)
     if followed is not None and text in writer.follow.touched:
@@ -141,10 +132,10 @@ def _of_name(
         return ast.Name(node.span, followed.variable)
     if text in writer.follow.unfollowed:
         return None
-    if text in writer.follow.touched and text not in writer.follow.bound:
+    if text in writer.follow.touched and text not in writer.bound:
         raise NeedsWidth(text, axis, _rank(writer, node))
-    if text in writer.follow.bound:
-        return _of_bound(writer, writer.follow.bound[text], axis, known)
+    if text in writer.bound:
+        return _of_bound(writer, writer.bound[text], axis, known)
     for item in writer.block.inputs:
         if item.name == text:
             entry = entry_at(item.type.shape.entries, axis, _rank(writer, node))
@@ -152,17 +143,17 @@ def _of_name(
     return None
 
 
-def _of_bound(writer: BlockWriter, bound: Bound, axis: int, known: Known) -> ast.Expression | None:
+def _of_bound(writer: TorchWriter, bound: Bound, axis: int, known: Known) -> ast.Expression | None:
     """The width of a value, whose names were bound before it."""
-    now = writer.follow.bound
-    writer.follow.bound = bound.before
+    now = writer.bound
+    writer.bound = bound.before
     try:
         return width_of(writer, bound.value, axis, known, bound.result)
     finally:
-        writer.follow.bound = now
+        writer.bound = now
 
 
-def _rank(writer: BlockWriter, node: ast.Expression) -> int:
+def _rank(writer: TorchWriter, node: ast.Expression) -> int:
     ranks = {each.type.rank for each in writer.seen.tensors(node)}
     return ranks.pop() if len(ranks) == 1 else 0
 
@@ -179,7 +170,7 @@ def entry_at(
 
 
 def _of_call(
-    writer: BlockWriter,
+    writer: TorchWriter,
     node: ast.Call,
     piped: ast.Expression | None,
     axis: int,
@@ -209,7 +200,7 @@ def _of_call(
 
 
 def _of_rest(
-    writer: BlockWriter,
+    writer: TorchWriter,
     block: ast.Block,
     given: Mapping[str, ast.Expression],
     rest: ast.Rest,
@@ -228,7 +219,7 @@ def _of_rest(
 
 
 def _substituted(
-    writer: BlockWriter,
+    writer: TorchWriter,
     node: ast.Call,
     events: Sequence[Event],
     given: Mapping[str, ast.Expression],
@@ -250,7 +241,7 @@ def _substituted(
 
 
 def _given_size(
-    writer: BlockWriter,
+    writer: TorchWriter,
     node: ast.Call,
     events: Sequence[Event],
     given: Mapping[str, ast.Expression],
@@ -274,7 +265,7 @@ def _given_size(
 
 
 def source_of(
-    writer: BlockWriter, block: ast.Block, given: Mapping[str, ast.Expression], size: str
+    writer: TorchWriter, block: ast.Block, given: Mapping[str, ast.Expression], size: str
 ) -> tuple[ast.Expression, int] | None:
     """The tensor that a call gives a block and the axis of it that has a size of the block."""
     for item in block.inputs:
@@ -291,7 +282,7 @@ def source_of(
 
 
 def _of_builtin(
-    writer: BlockWriter,
+    writer: TorchWriter,
     node: ast.Call,
     piped: ast.Expression | None,
     axis: int,
@@ -348,13 +339,13 @@ def _of_builtin(
     return None
 
 
-def whole_of(writer: BlockWriter, node: ast.Call, piped: ast.Expression | None) -> ast.Expression:
+def whole_of(writer: TorchWriter, node: ast.Call, piped: ast.Expression | None) -> ast.Expression:
     """The pipe around a call, or the call itself."""
     return writer.pipes(node)[0] if piped is not None else node
 
 
 def _of_pattern(
-    writer: BlockWriter,
+    writer: TorchWriter,
     pattern: ast.Rearrangement,
     tensor: ast.Expression,
     axis: int,
@@ -369,7 +360,7 @@ def _of_pattern(
 
 
 def _of_entry(
-    writer: BlockWriter,
+    writer: TorchWriter,
     left: Sequence[ast.Expression | ast.Rest],
     entry: ast.Expression,
     tensor: ast.Expression,
@@ -393,6 +384,6 @@ def _of_entry(
 
 
 def _has_shape_of(
-    writer: BlockWriter, node: ast.Call, piped: ast.Expression | None, tensor: ast.Expression
+    writer: TorchWriter, node: ast.Call, piped: ast.Expression | None, tensor: ast.Expression
 ) -> bool:
     return writer.seen.same_shapes(whole_of(writer, node, piped), tensor)

@@ -1,0 +1,1 @@
+"""A model as source of JAX: functions of a dictionary of parameters."""

@@ -1,0 +1,1 @@
+"""A model as source of PyTorch: classes with constructors."""

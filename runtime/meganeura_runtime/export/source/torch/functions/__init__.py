@@ -1,0 +1,1 @@
+"""The functions that the language starts from, as PyTorch has them."""
