@@ -143,8 +143,10 @@ def _moves(
                 if not mover.is_limited:
                     problem = replace(problem, **_shared(mover.loss, loss, frame))
             raise ProblemError(problem)
-    if (paths or state.train.objectives) and moves.isdisjoint(below):
-        raise ProblemError(NothingReached(frame.location(statement.value.span), paths))
+    trains = any(each.kind == "param" for each in state.body.parameters.values())
+    if (paths or trains) and moves.isdisjoint(below):
+        is_first = not state.train.objectives
+        raise ProblemError(NothingReached(frame.location(statement.value.span), paths, is_first))
     return moves
 
 

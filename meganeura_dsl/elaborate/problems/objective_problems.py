@@ -88,12 +88,25 @@ class NothingReached(LocatedProblem, code="E0584", topic="training"):
     """An objective does not depend on anything that it is to move."""
 
     over: tuple[str, ...]
+    is_first: bool
+    """True if there is no objective above."""
 
     def report(self) -> Report:
-        what = f"below {quoted(self.over, 'or')}" if self.over else "that is still to be moved"
-        cure = "if this loss is to move what those above do, minimize the sum of them"
+        if self.over:
+            what = f" below {quoted(self.over, 'or')}"
+        else:
+            what = "" if self.is_first else " that is still to be moved"
         return self.words(
             "this objective moves nothing",
-            f"its gradient reaches no parameter {what}",
-            cure=None if self.over else Help(cure),
+            f"its gradient reaches no parameter{what}",
+            cure=self._cure(),
         )
+
+    def _cure(self) -> Help:
+        stops = "`stop_gradient`, `==` and `argmax` pass no gradient"
+        if self.over:
+            return Help(f"{stops}: leave them out on the way to {quoted(self.over, 'or')}")
+        if self.is_first:
+            advice = "minimize a loss such as `cross_entropy`, and measure this by `metric`"
+            return Help(f"{stops}: {advice}")
+        return Help("if this loss is to move what those above do, minimize the sum of them")

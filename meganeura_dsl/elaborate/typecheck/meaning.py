@@ -70,6 +70,8 @@ class _View:
     frame: Frame
     block: ast.Block
     examples: str = field(init=False)
+    splits: set[int] = field(default_factory=set[int])
+    """Values whose heads were noted to be left in place."""
 
     def __post_init__(self) -> None:
         self.examples = origins.examples_of(self.block)
@@ -84,6 +86,10 @@ class _View:
         match applied.layer:
             case "attention":
                 yield from self._attention(applied, value)
+            case "rope":
+                split = origins.split_from(value, self.source_of)
+                if split is not None:
+                    yield from self._heads(applied.span, "`rope` counts heads as positions", split)
             case "softmax":
                 yield from self._softmax(applied, value)
             case "embedding":
@@ -142,7 +148,7 @@ class _View:
     def _attention(self, applied: Applied, value: Tensor) -> Iterator[MeaningNote]:
         split = origins.split_from(value, self.source_of)
         if split is not None:
-            yield self._heads(applied.span, "`attention` weighs heads here", split)
+            yield from self._heads(applied.span, "`attention` weighs heads here", split)
             return
         seen = [each.type.shape[2] for each in applied.operands[:2] if each.type.rank == 4]
         if self.examples and any(show(size) == self.examples for size in seen):
@@ -153,8 +159,11 @@ class _View:
                 Help("positions stand before the channels, and examples first: [n, heads, s, d]"),
             )
 
-    def _heads(self, span: Span, what: str, split: Tensor) -> WeighsElsewhere:
+    def _heads(self, span: Span, what: str, split: Tensor) -> Iterator[WeighsElsewhere]:
         """The note on heads that are left behind the positions, where a last axis was split."""
+        if split.id in self.splits:
+            return
+        self.splits.add(split.id)
         origin = split.origin.span
         pattern = re.search(
             r"(\[[^\]]*\] -> )\[(\w+), (\w+), (\w+), (\w+)\]", _call(origin) if origin else ""
@@ -164,7 +173,7 @@ class _View:
             n, s, heads, e = pattern.groups()[1:]
             code = f"rearrange({pattern[1]}[{n}, {heads}, {s}, {e}])"
         axes = origins.shown(split)
-        return WeighsElsewhere(
+        yield WeighsElsewhere(
             self.frame.location(span),
             f"{what}, at each of {axes[1]} positions alone",
             f"of [{', '.join(axes)}] axis 1 is taken for the heads, and axis 2 for the positions",
@@ -222,7 +231,7 @@ class _View:
             return
         split, shape = origins.split_from(left, self.source_of), value.type.shape
         if split is not None and len(shape) == 4 and shape[2] == shape[3]:
-            yield self._heads(span, "`@` compares heads here", split)
+            yield from self._heads(span, "`@` compares heads here", split)
         weights = origins.layer_behind(left, ("softmax",), self.source_of)
         if weights is None or not weights.operands:
             return

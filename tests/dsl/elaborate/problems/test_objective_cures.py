@@ -55,6 +55,17 @@ def test_where_nothing_tells_the_losses_apart_the_layers_are_named() -> None:
     )
 
 
+def test_an_accuracy_is_no_loss() -> None:
+    text = """\
+train fit(x: [batch, 64], label: i32[batch]):
+  logits = x |> net: linear(10)
+  minimize 1 - mean(f32(argmax(logits, 1) == label))
+"""
+    code, cure = first_error(text)
+    assert code == "E0584"
+    assert "measure this by `metric`" in cure.text
+
+
 @pytest.mark.parametrize(("second", "wanted"), [("y * y", "E0508"), ("x |> net", "E0584")])
 def test_losses_of_one_layer_are_added(second: str, wanted: str) -> None:
     text = f"""\

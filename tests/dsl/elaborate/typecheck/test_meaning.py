@@ -44,6 +44,13 @@ block Attention(heads)(x: [n, s, d]) -> [n, s, d]
   y = attention(rope(q), rope(q), q)
   return y |> rearrange([n, s, heads, e] -> [n, s, heads * e])
 """
+TURNED_EARLY = """\
+block Attention(heads)(x: [n, s, d]) -> [n, s, d]
+    where d % heads == 0, (d // heads) % 2 == 0:
+  q = x |> q: linear(d) |> rearrange([n, s, heads * e] -> [n, s, heads, e]) |> rope
+  q = rearrange(q, [n, s, heads, e] -> [n, heads, s, e])
+  return attention(q, q, q) |> rearrange([n, heads, s, e] -> [n, s, heads * e])
+"""
 STEPS_FIRST = """\
 block Attention(heads)(x: [s, n, d]) -> [s, n, d]
     where d % heads == 0:
@@ -96,6 +103,7 @@ MOVED = {
         (ATTENTION.replace("-1e9", "0"), "N0011", "where(mask, scores, -1e9)"),
         (BY_HAND, "N0010", "rearrange([n, s, heads * e] -> [n, heads, s, e])"),
         (ROTATED, "N0010", "rearrange([n, s, heads * e] -> [n, heads, s, e])"),
+        (TURNED_EARLY, "N0010", "rearrange([n, s, heads * e] -> [n, heads, s, e])"),
         (STEPS_FIRST, "N0010", None),
         (BLOCK.format("d", "c", "fc: linear(c) |> softmax(0)"), "N0010", "softmax"),
         (
