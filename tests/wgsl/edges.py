@@ -79,7 +79,7 @@ class Edge:
 
     op: Op
     calls: str
-    """What its kernel calls; empty for operators."""
+    """The function that its kernel calls; empty for operators."""
     fed: tuple[Array, ...]
     exact: Callable[..., Array]
     error: Error
