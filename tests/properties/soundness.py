@@ -199,7 +199,7 @@ def _is_of_numbers(problem: Problem, case: Case) -> bool:
             found = case.subject.module.find(name)
             assert found is not None
             module, block = found
-            assert not isinstance(block, ast.Def)
+            assert isinstance(block, ast.Block | ast.Model)
             words = set(re.findall(r"\w+", clause))
             return any(is_real(each) for each in configuration(module, block) if each.name in words)
         case _:

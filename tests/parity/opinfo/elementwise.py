@@ -1,6 +1,6 @@
 """Functions and operators of single elements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ import torch
 from tests.parity.opinfo.saying import NotSaidError, Row, Said, given, number, tensors
 
 REAL, INTEGER, BOOL = torch.float64, torch.int32, torch.bool
-STRETCHED = {
+STRETCHED: Mapping[str, str] = {
     "E0301": "an axis of size 1 is not stretched",
     "E0320": "an axis of size 1 is not stretched",
 }

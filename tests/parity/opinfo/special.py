@@ -1,11 +1,13 @@
 """Functions of the library that are made of others: inverses, the gamma function, pixels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.parity.opinfo.saying import NotSaidError, Row, Said, given, tensors, whole, wholes
 
-STRETCHED = dict.fromkeys(("E0302", "E0308"), "an axis of size 1 is not stretched")
+STRETCHED: Mapping[str, str] = dict.fromkeys(
+    ("E0302", "E0308"), "an axis of size 1 is not stretched"
+)
 
 
 def _one(name: str) -> Callable[[Any], Said]:
