@@ -52,6 +52,6 @@ def test_a_choice_has_a_page_with_its_arguments(meganeura: Command, word: str) -
 
 
 def test_an_unknown_code_is_the_command_line_s_fault(meganeura: Command) -> None:
-    shown = meganeura("explain", "E0599")
+    shown = meganeura("explain", "E0699")
     assert shown.code == 2
     assert "the nearest is" in shown.err

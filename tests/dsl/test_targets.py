@@ -101,7 +101,8 @@ def test_a_training_of_a_standard_file_is_named_with_its_file() -> None:
     report = refused("fit")
     assert report.code == "E0405"
     assert report.help is not None
-    assert report.help.text == "name one of `digits_cnn:fit`, `digits_mlp:fit`, `resnet:fit`"
+    known = ("digits_cnn:fit", "digits_mlp:fit", "optimizers:fit", "resnet:fit")
+    assert report.help.text == f"name one of {', '.join(f'`{each}`' for each in known)}"
     assert refused("resnet:nothing").headline == "resnet.mgn declares no model called `nothing`"
 
 

@@ -76,7 +76,8 @@ def argument_problem(
             cure = rank_cure(block.name.text, item.name, axes, is_known=is_known)
         if cure is None and ast.Rest not in map(type, entries):
             at = location.span
-            before = at.source.text[: at.start]
+            is_piped = item.name == block.inputs[0].name
+            before = at.source.text[: at.start] if is_piped else ""
             cure = layer_rank_cure(block.name.text, len(entries), value, at.text, before)
         return RankMismatch(location, what, declared, str(value.type), cure)
     condition = Compare("==", mismatch.wanted, mismatch.found)

@@ -51,6 +51,7 @@ EXAMPLES = {
     "mixtral: Routed": (2, 1000),
     "mixtral: Mixtral": (1, 1000),
     "bert: SentenceEncoder": (6, 10_000),
+    "vision: roi_align": (20, 200),
 }
 """The numbers of examples of blocks that take a second or more for one: a U-Net in a loop, or
 experts whose sizes have to be found."""

@@ -72,7 +72,12 @@ def refuse_changed(
 
 
 def _growing_axis(before: Tensor, after: Tensor) -> int:
-    """Returns the first axis along which a round leaves another size; 1 if there is none."""
+    """Returns the first axis along which a round leaves another size; 1 if there is none.
+
+    What gains an axis is collected behind the first, which counts examples.
+    """
+    if before.type.rank != after.type.rank:
+        return 1
     pairs = zip(before.type.shape, after.type.shape, strict=False)
     return next((axis for axis, (old, new) in enumerate(pairs) if old != new), 1)
 

@@ -159,7 +159,8 @@ block Last(hidden)(x: [n, s, d]) -> [n, hidden]
         ),
         (OPEN_CHANNELS, "E0206", "x: [n, 64, h, w]", {"c_in": "64"}),
         (
-            STATES, "E0207", "out = x |> rnn: lstm(hidden)", {"out, state": "out"},
+            STATES, "E0203", "out = x |> rnn: lstm(hidden)\nstate = out[:, -1]",
+            {"out, state": "out", "return out[:, -1]": "state = out[:, -1]\n  return state"},
         ),
     ],
 )  # fmt: skip

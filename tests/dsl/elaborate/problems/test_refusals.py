@@ -54,7 +54,7 @@ model m = f()
 """,
         "E0303",
         "`update s` is given another shape than it has",
-        "found    f32[n]",
+        "given  f32[n]",
     ),
     Refusal(
         "a block minimizes nothing",

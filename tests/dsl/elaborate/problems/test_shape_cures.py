@@ -174,7 +174,7 @@ SAID = [
             "  minimize mse(z, y)\n"
         ),
         "E0503",
-        ["axis 1 is 1 in the target and 3 in the prediction"],
+        ["`fc: linear(3)` makes 3 of them: make 1"],
     ),
 ]
 
