@@ -209,8 +209,8 @@ def follow_addresses(browser: Browser, site: str, link: str) -> None:
         page.goto(f"{site}playground/index.html#program=damaged")
         page.wait_for_selector(".cm-line:has-text('is damaged')")
     for dark in (False, True):
-        with opened(browser, f"{site}playground/index.html#channels_last", 390, dark=dark) as page:
-            checked(page, "channels_last", "wrong")
+        with opened(browser, f"{site}playground/index.html#odd_skip", 390, dark=dark) as page:
+            checked(page, "odd_skip", "wrong")
             overflows = page.locator("body").evaluate("body => body.scrollWidth > innerWidth")
             demand(not overflows, "the page is wider than a telephone")
 
