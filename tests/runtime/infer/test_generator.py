@@ -23,6 +23,7 @@ from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.export.quantize_weights import levels_of
 from meganeura_runtime.infer.generator import (
     CHUNKS,
     GREEDY,
@@ -36,6 +37,7 @@ from meganeura_runtime.infer.generator import (
     steps_for,
 )
 from meganeura_runtime.infer.recomputation import Recomputation, open_generator
+from meganeura_runtime.io.tensors.quantized_tensors import write_quantized
 from tests.effort import effort
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
@@ -64,6 +66,19 @@ def written(
     generator: Generator | Recomputation, steps: int, length: int = 11, sampling: Sampling = GREEDY
 ) -> list[int]:
     return [int(token[0]) for token in generator.tokens(PROMPT[:length], steps, sampling)]
+
+
+@pytest.mark.adapter
+def test_packed_weights_write_what_their_levels_write(tmp_path: Path) -> None:
+    """On the CPU they are unpacked, on the adapter each step takes them out of their words."""
+    file, several = tmp_path / "small.safetensors", lively("lm_tiny", layers=1)
+    write_quantized(file, several.values, levels_of(several.parameters, 4, None), {})
+    packed = meganeura.load("lm_tiny").model("lm_tiny", weights=file, config={"layers": 1})
+    texts: list[list[int]] = []
+    for model, device in ((several, "cpu"), (packed, "cpu"), (packed, "wgpu")):
+        with model.generator(24, device=device) as generator:
+            texts.append(written(generator, 12))
+    assert texts[0] != texts[1] == texts[2]
 
 
 WHOLE = 32

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.export.mgb.compile import TokenModel, compiled_generation
 from meganeura_runtime.export.mgb.container import KEY
 from meganeura_runtime.export.mgb.portable_tokenizer import PortableTokenizer
+from meganeura_runtime.export.quantize_weights import levels_of
 from meganeura_runtime.infer.generator import GREEDY, Sampling
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
 from tests.runtime.infer.test_generator import lively
@@ -94,6 +96,30 @@ def test_its_step_runs_on_an_adapter(tmp_path: Path) -> None:
         with mgb.open(tmp_path / "lm.mgb", device) as session:
             outputs.append(session.step(fed)["logits"])
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-4)
+
+
+def test_its_weights_may_be_packed(tmp_path: Path) -> None:
+    model = lively(NAME, layers=1)
+    levels = levels_of(model.parameters, 4, None)
+    values = {
+        name: levels[name].dequantize(*levels[name].quantize(each), each.shape)
+        if name in levels
+        else each
+        for name, each in model.values.items()
+    }
+    forms = {"plain": token_model(), "packed": replace(token_model(), levels=levels)}
+    for name, form in forms.items():
+        made = compiled_generation(form, values, CAPACITY, PortableTokenizer())
+        made.write(tmp_path / f"{name}.mgb")
+    assert {f"{name}.words" for name in levels} <= Artefact.read(
+        tmp_path / "packed.mgb"
+    ).values.keys()
+    fed = {"ids": np.array([[5]], np.int32), "position": np.zeros((), np.int32)}
+    outputs: list[Array] = []
+    for name in forms:
+        with mgb.open(tmp_path / f"{name}.mgb", "cpu") as session:
+            outputs.append(session.step(fed)["logits"])
+    np.testing.assert_array_equal(*outputs)
 
 
 def of_draw(name: str, change: Change) -> Change:
