@@ -300,6 +300,25 @@ PROGRAMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         """,
         {"n": 4},
     ),
+    "a choice by a shape within another one": (
+        """\
+        block Act()(x: [n, d]) -> [n, d]:
+          if size(x, 1) > 4:
+            if d > 8:
+              y = relu(x)
+            else:
+              y = tanh(x)
+          else:
+            y = sigmoid(x)
+          return y
+
+        block Net()(x: [n, 4]) -> [n, 16]:
+          return x |> Act |> a: linear(8) |> Act |> b: linear(16) |> Act
+
+        model net = Net()
+        """,
+        {"n": 3},
+    ),
     "several results, parts and reductions": (
         """\
         block Net()(x: [n, 6]) -> [n, 3], [n], [6]:

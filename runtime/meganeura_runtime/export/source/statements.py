@@ -76,6 +76,8 @@ def _branch(writer: BlockWriter, statement: ast.If, rest: Sequence[ast.Statement
 def _branch_init(
     writer: BlockWriter, statement: ast.If, init: Compound | None, inner: list[list[Statement]]
 ) -> None:
+    if not any(inner):
+        return
     if init is not None:
         init.body, init.otherwise = inner
         writer.init[-1].append(init)
