@@ -447,8 +447,13 @@ class Model:
 
         Those that were given other values since are no longer quantized.
         """
-        kept = {n: how for n, how in self._levels.items() if how.represents(self.values[n])}
-        return open_packed(device.open, device.packs(kept))
+        shapes = {each.name: concrete_shape(each.type.shape) for each in self.parameters}
+        kept = {
+            name: how
+            for name, how in device.packs(self._levels).items()
+            if np.shape(self.values[name]) == shapes[name] and how.represents(self.values[name])
+        }
+        return open_packed(device.open, kept)
 
     def _require_values(self) -> None:
         if not self.values and self.parameters:

@@ -72,7 +72,9 @@ class Quantization:
         return self._packed(levels, self.words(shape)), scales
 
     def represents(self, array: Array) -> bool:
-        """True if all numbers are levels, so that to quantize them changes nothing."""
+        """True if all numbers are finite and levels, so that to quantize them changes nothing."""
+        if not np.isfinite(array).all():
+            return False
         return np.array_equal(self.dequantize(*self.quantize(array), array.shape), array)
 
     def _scale(self, grouped: Array) -> Array:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import meganeura as api
+from meganeura_dsl.ir.interpreter import FeedError
+from meganeura_dsl.ir.quantization import Quantization
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.io.preprocess.preparation import preparation_of
@@ -54,6 +56,26 @@ def test_the_file_is_smaller_and_says_what_it_lost(
     assert f"{after:.5g}" in measured.out
 
 
+def test_rows_that_are_no_whole_groups_have_one_scale(meganeura: Command, tmp_path: Path) -> None:
+    program, file = tmp_path / "net.mgn", tmp_path / "weights.safetensors"
+    program.write_text(
+        "block Net()(x: [n, 64]) -> [n, 9]:\n"
+        "  return x |> a: linear(48) |> b: linear(9)\n\n"
+        "model net = Net()\n"
+    )
+    api.load(program).model(seed=0).save(file)
+    small = tmp_path / "small.safetensors"
+    shown = meganeura(
+        "quantize", str(program), "--weights", str(file), "--bits", "4", "-o", str(small)
+    )
+    assert shown.out.startswith("2 weights quantized, 1 with a scale for each row: ")
+    found = read_weights(small)
+    assert [found[name].quantization for name in ("a.weight", "b.weight")] == [
+        Quantization(4, 32),
+        Quantization(4),
+    ]
+
+
 def test_quantized_twice_is_quantized_once(meganeura: Command, file: Path, tmp_path: Path) -> None:
     once, twice = tmp_path / "once.safetensors", tmp_path / "twice.safetensors"
     for source, target in ((file, once), (once, twice)):
@@ -83,6 +105,21 @@ def test_python_keeps_them_packed_unless_they_are_given_other_values(
         model.values["fc1.weight"] = model.values["fc1.weight"] * np.float32(0.7) + np.float32(1e-3)
         wanted = model.run(x, device="cpu")["output"]
     assert kept[0] < kept[1] - 64 * 64 * 2
+
+
+def test_python_takes_other_values_as_those_of_any_file(
+    meganeura: Command, file: Path, tmp_path: Path
+) -> None:
+    small = tmp_path / "small.safetensors"
+    meganeura("quantize", MODEL, "--weights", str(file), "--group", "16", "-o", str(small))
+    x = {"image": np.zeros((3, 1, 8, 8), np.float32)}
+    model = api.load(MODEL).model(weights=small)
+    whole = model.values["fc1.weight"]
+    model.values["fc1.weight"] = whole * np.float32(np.nan)
+    assert np.isnan(model.run(x, device="xla:cpu")["output"]).all()
+    model.values["fc1.weight"] = whole[:, 1:]
+    with pytest.raises(FeedError, match=r"`fc1.weight` is f32\[64, 64\], not float32\[64, 63\]"):
+        model.run(x, device="xla:cpu")
 
 
 def test_a_compiled_model_keeps_them_packed(meganeura: Command, file: Path, tmp_path: Path) -> None:
@@ -115,6 +152,8 @@ def test_a_compiled_model_keeps_them_packed(meganeura: Command, file: Path, tmp_
         (["--keep", "*"], 1, "`--keep` leaves every weight as it is"),
         (["--bits", "3"], 2, "--bits"),
         (["--group", "0"], 2, "--group"),
+        (["--group", "48"], 2, "no weight has rows that are whole groups of 48"),
+        (["--data", "digits", "--set", "classes=10"], 2, "as the program's `train` has it"),
         (["--device", "cpu"], 2, "the examples of --data"),
         (["--data", "nowhere.npz"], 2, "E0520"),
     ],

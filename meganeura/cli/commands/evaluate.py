@@ -14,6 +14,7 @@ from meganeura.cli.options.model_options import (
     Renames,
     WeightFiles,
     allowed,
+    given_files,
     given_names,
 )
 from meganeura.cli.options.target_program import RUN, load
@@ -67,16 +68,14 @@ def evaluate(
         weights = weights or [run.weights]
         say(f"program: {target}", err=as_data)
         say(f"weights: {', '.join(map(str, weights))}", err=as_data)
-    if not weights:
-        text = "say which: --weights runs/fit-1/best.safetensors"
-        raise typer.BadParameter(text, param_hint="--weights")
+    weights = given_files(weights)
     program = load(target)
     if run is not None and program.sources[0].text != run.text:
         say(f"{program.sources[0].name} has changed since the run", err=True)
     overrides = [] if data is None else ["validation=none", f"data={data}"]
     overrides += [*(changes or ()), *([] if device is None else [f"device={device}"])]
     excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
-    start = Start(tuple(map(Path, weights)), excused, called)
+    start = Start(tuple(weights), excused, called)
     folder = pipeline.find(target).path.parent
     found = measure(program, program.train(), folder, overrides, start, run=run)
     for each in found.differences:

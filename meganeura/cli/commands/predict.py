@@ -19,9 +19,9 @@ from meganeura.cli.options.model_options import (
     WeightFiles,
     allowed,
     configured,
+    given_files,
     given_names,
     loaded_weights,
-    require_weights,
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
@@ -82,10 +82,7 @@ def predict(
 
     reads = [Path(model), labels, *(weights or ()), *inputs]
     require_writable(output, (Kind.PREDICTIONS,), force=force, reads=reads)
-    if not weights:
-        text = "say which: --weights runs/fit-1/best.safetensors"
-        raise typer.BadParameter(text, param_hint="--weights")
-    require_weights(weights, None, has_file_options=True)
+    weights = given_files(weights)
     prints = output is None  # the table stands alone on standard output
     chosen = configured(model, changes)
     symbolic = chosen.elaborate()

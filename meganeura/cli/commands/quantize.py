@@ -17,6 +17,7 @@ from meganeura.cli.options.model_options import (
     WeightFiles,
     allowed,
     configured,
+    given_files,
     given_names,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
@@ -74,12 +75,13 @@ def quantize(
     from meganeura_runtime.export.quantize_weights import changed, levels_of
     from meganeura_runtime.io.preprocess.preparation import preparation_of
     from meganeura_runtime.io.tensors.quantized_tensors import write_quantized
-    from meganeura_runtime.io.tensors.stored_tensor import BITS
+    from meganeura_runtime.io.weights import stored_values
     from meganeura_runtime.train.spec.train_spec import Start
 
-    if not weights:
-        text = "say which: --weights runs/fit-1/best.safetensors"
-        raise typer.BadParameter(text, param_hint="--weights")
+    weights = given_files(weights)
+    if changes and data is not None:
+        text = "with --data the model is as the program's `train` has it"
+        raise typer.BadParameter(text, param_hint="--set")
     if device is not None and data is None:
         text = "it measures the weights, on the examples of --data"
         raise typer.BadParameter(text, param_hint="--device")
@@ -90,11 +92,15 @@ def quantize(
     start = Start(tuple(weights), excused, called)
     values = start.compared(parameters).read()
     levels = levels_of(parameters, int(bits), group, keep or ())
+    if group is not None and not any(each.group for each in levels.values()):
+        text = f"no weight has rows that are whole groups of {group}"
+        raise typer.BadParameter(text, param_hint="--group")
     before = None if data is None else _measured(model, data, device, start)
-    stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
+    stored = stored_values(parameters, values)
     write_quantized(output, stored, levels, {"format": "pt", **preparation_of(weights).entries})
     total = sum(each.nbytes for each in stored.values())
-    say(_summary([*changed(values, levels)], total))
+    ungrouped = sum(not each.group for each in levels.values())
+    say(_summary([*changed(values, levels)], total, ungrouped))
     if before is not None and data is not None:
         now = _measured(model, data, device, Start((output,)))
         rows = [(name, f"{value:.5g}", f"{now[name]:.5g}") for name, value in before.items()]
@@ -113,10 +119,15 @@ def _measured(target: str, data: str, device: str | None, start: "Start") -> Map
     return measure(program, program.train(), folder, overrides, start).values
 
 
-def _summary(found: "Sequence[Change]", total: int) -> str:
-    """The bytes before and after, and the weights with the largest errors."""
+def _summary(found: "Sequence[Change]", total: int, ungrouped: int) -> str:
+    """The bytes before and after, and the weights with the largest errors.
+
+    `ungrouped` of the weights have a scale for each row.
+    """
     saved = sum(each.before - each.after for each in found)
     quantized = f"{count(len(found), 'weight')} quantized"
+    if 0 < ungrouped < len(found):
+        quantized += f", {ungrouped} with a scale for each row"
     worst = sorted(found, key=lambda each: -each.error)[:WORST]
     rows = [(each.name, f"{each.error:.2%}") for each in worst]
     shown = table([("largest errors", "of its root mean square"), *rows], right=(1,))

@@ -117,6 +117,14 @@ def require_weights(
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 
+def given_files(files: Sequence[Path] | None) -> list[Path]:
+    """Returns the files of `--weights`; without any the command is refused."""
+    if not files:
+        text = "say which: --weights runs/fit-1/best.safetensors"
+        raise typer.BadParameter(text, param_hint="--weights")
+    return list(files)
+
+
 @dataclass(frozen=True)
 class LoadedWeights:
     """The values of all parameters and states, and the levels of those that are quantized."""

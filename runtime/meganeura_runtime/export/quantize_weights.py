@@ -42,7 +42,7 @@ def levels_of(
         if any(fnmatchcase(each.name, glob) for glob in keep):
             continue
         length = prod(concrete_shape(each.type.shape)[1:])
-        divides = wanted and length % wanted == 0 and length > wanted
+        divides = wanted and length % wanted == 0
         found[each.name] = Quantization(bits, wanted if divides else 0)
     if not found:
         names, kept = (tuple(each.name for each in some) for some in (parameters, able))

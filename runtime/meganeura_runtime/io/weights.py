@@ -384,5 +384,9 @@ def write_weights(
     metadata: Mapping[str, str],
 ) -> None:
     """Save all parameters under their own names and in their stored types, atomically."""
-    stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
-    write_tensors(path, stored, metadata)
+    write_tensors(path, stored_values(parameters, values), metadata)
+
+
+def stored_values(parameters: Sequence[Declared], values: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns all parameters under their own names and in their stored types."""
+    return {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
