@@ -184,3 +184,13 @@ def test_a_folder_that_is_no_run_is_refused(
     shown = meganeura("evaluate", str(folder), *weights)
     assert shown.code == 2
     assert "is not the folder of a run, which has a run.json" in " ".join(shown.err.split())
+
+
+def test_a_folder_may_have_the_name_of_a_standard_model(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("digits_mlp").mkdir()
+    assert "--weights runs/fit-1" in " ".join(meganeura("evaluate", "digits_mlp").err.split())
+    Path("digits_mlp", "run.json").write_text("{}")
+    assert meganeura("check", "digits_mlp").code == 0

@@ -17,7 +17,7 @@ from meganeura.cli.options.model_options import (
     given_files,
     given_names,
 )
-from meganeura.cli.options.target_program import RUN, load
+from meganeura.cli.options.target_program import RUN, is_standard, load
 from meganeura.cli.ui.console import say
 
 
@@ -59,7 +59,7 @@ def evaluate(
     from meganeura_runtime.train.spec.train_spec import Start
 
     is_run = (Path(target) / RUN).is_file()
-    if Path(target).is_dir() and not is_run:
+    if Path(target).is_dir() and not is_run and not is_standard(target):
         text = f"`{target}` is not the folder of a run, which has a {RUN}"
         raise typer.BadParameter(text, param_hint="RUN")
     run = EarlierRun.of(Path(target)) if is_run else None
