@@ -36,6 +36,9 @@ def nested(flat):
     return found'''
 
 
+IN_TRAINING = "In training, states in `params` are replaced by their next values."
+
+
 def _flags(root: Unit) -> list[str]:
     return [*(["training"] if root.training else []), *(["keys"] if root.draws else [])]
 
@@ -52,12 +55,15 @@ def _model(root: Unit, source: ModelSource) -> str:
     below = "params" + "".join(f'["{each}"]' for each in words)
     given = [below, *inputs, *model_arguments(root, source)]
     given += [f"{each}={each}" for each in _flags(root)]
-    said = f"The model `{source.model}`"
-    lines = laid_out(f"def {source.model}({', '.join(parameters)}):", 0)
+    said = f"The model `{source.model}`."
     if root.training:
-        said += "; in training, states in `params` are replaced by their next values"
+        said += f"\n\n    {IN_TRAINING}\n    "
     return "\n".join(
-        [*lines, f'    """{said}."""', *laid_out(f"return {root.name}({', '.join(given)})", 4)]
+        [
+            *laid_out(f"def {source.model}({', '.join(parameters)}):", 0),
+            f'    """{said}"""',
+            *laid_out(f"return {root.name}({', '.join(given)})", 4),
+        ]
     )
 
 
