@@ -18,6 +18,8 @@ def main() -> int:
     """Judges all cases, or those of a name."""
     part = " ".join(sys.argv[1:])
     chosen = [each for each in cases() if part in str(each)]
+    if not chosen:
+        sys.exit(f"no case has `{part}` in its name")
     outcomes = [outcome(each) for each in chosen]
     if part:
         _show(chosen, outcomes)

@@ -1,11 +1,13 @@
 """Shape bugs of public collections are told as `outcomes.txt` says, and counted on the page.
 
 `python -m tests.shape_bugs` judges all of them and writes the file anew: read the difference. Here
-programs are checked, and of those that are right and fed the wrong data a few are fed.
+programs are checked, and of those that are right and fed the wrong data a few are fed, at night
+all.
 """
 
 from pathlib import Path
 
+from tests.effort import effort
 from tests.folded import each_of
 from tests.shape_bugs.cases import Case, cases, outcome
 from tests.shape_bugs.figures import omissions, recorded, tables
@@ -14,7 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "yardsticks.md").read_text()
 CASES = cases()
 CHECKED = [each for each in CASES if not each.is_fed]
 FED = [each for each in CASES if each.is_fed]
-FEW = 12
+FEW = effort(usual=12, nightly=1)
 """One of so many cases is fed."""
 
 
