@@ -166,7 +166,9 @@ WORDS: Mapping[str, str] = {
     "a formula is a `def f(x) = ...`, or stands where it is needed": "Lambda Activation",
     "noise is added by `x + 0.1 * random_normal([n, d])`, if `training`": "GaussianNoise",
     "a class for each row is drawn of logits by `sample`": "multinomial categorical",
-    "nothing is quantised": "quantize_per_tensor quantize_per_channel dequantize",
+    "weights that are trained are quantized by `meganeura quantize`, and nothing else is": (
+        "quantize_per_tensor quantize_per_channel dequantize"
+    ),
     "there is no in-place form: `x = relu(x)`": (
         "relu_ add_ mul_ sub_ div_ clamp_ zero_ fill_ copy_"
     ),
