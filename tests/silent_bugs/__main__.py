@@ -19,8 +19,10 @@ def main() -> int:
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--device", action="append", default=[])
     asked = parser.parse_args()
-    devices = {name: opened_on(name) for name in asked.device or ("cpu", "xla", "wgpu")}
     cases = [each for each in (*COMPILERS, *ZOO) if asked.part in each.name]
+    if not cases:
+        parser.error(f"no case has `{asked.part}` in its name")
+    devices = {name: opened_on(name) for name in asked.device or ("cpu", "xla", "wgpu")}
     wrong = [fault for case in cases for fault in faults(case, devices)]
     lines = [*(f"WRONG {each}" for each in wrong), *tables(), f"{len(cases)} cases"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))

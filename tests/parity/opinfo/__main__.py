@@ -22,6 +22,8 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=12, help="of so many one runs on the devices")
     asked = parser.parse_args()
     rows = tuple(each for each in ROWS if asked.part in str(each))
+    if not rows:
+        parser.error(f"no row has `{asked.part}` in its name")
     with opened(asked.device) as devices:
         counts = counted(rows, devices, asked.every, _say)
     for line in (*tables(counts), "", *by_function(counts)):
