@@ -3,7 +3,8 @@
 import re
 
 from meganeura_dsl.diagnostics.problem import Help
-from meganeura_dsl.elaborate.problems.origin_cures import main_operand, was_split
+from meganeura_dsl.elaborate.problems.origin_cures import main_operand
+from meganeura_dsl.elaborate.problems.result_cures import was_split
 from meganeura_dsl.elaborate.problems.window_cures import SourceOf
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.symbolic.size import show

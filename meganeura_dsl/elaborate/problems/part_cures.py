@@ -8,6 +8,7 @@ from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.syntax.problems.block_text import split_top
 
 _WIDE = re.compile(
     r"(?P<before>(?:[\w.\[\]{}]+:\s*)?(?:linear|conv[123]d|conv_transpose[123]d|embedding)\()"
@@ -67,6 +68,30 @@ def wider_cure(
         "size,\nlet the layer make as many"
     )
     return Help(text, f"{wide['before']}{more}{wide['rest']}")
+
+
+def takes_places(code: str) -> bool:
+    """True if a subscript takes single places of axes, and no range of one."""
+    entries = _entries(code)
+    return bool(entries) and not any(":" in each and each != ":" for each in entries)
+
+
+def last_place(code: str, stop: Size, size: Size) -> Help | None:
+    """The subscript with the last place of an axis for one that is its size; None for others."""
+    entries, axis = _entries(code), show(size)
+    if stop - size != 1 or entries.count(axis) != 1:
+        return None
+    at = entries.index(axis)
+    name, last = code.partition("[")[0], [*entries[:at], "-1", *entries[at + 1 :]]
+    return Help(
+        f"places are counted from 0: the last place of {axis} is -1", f"{name}[{', '.join(last)}]"
+    )
+
+
+def _entries(code: str) -> list[str]:
+    """The entries of a subscript of a name; none of other code."""
+    found = re.fullmatch(r"\w+\[(.*)\]", " ".join(code.split()))
+    return split_top(found[1]) if found else []
 
 
 def longer_part(

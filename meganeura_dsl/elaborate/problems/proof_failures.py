@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.elaborate.problems.argument_cures import to_float
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.part_cures import wider_cure
+from meganeura_dsl.elaborate.problems.part_cures import last_place, takes_places, wider_cure
 from meganeura_dsl.elaborate.problems.resolution_cures import Around, skip_cure
 from meganeura_dsl.elaborate.problems.shape_cures import side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -35,7 +35,7 @@ from meganeura_dsl.symbolic.assumptions import (
     show_condition,
 )
 from meganeura_dsl.symbolic.conditions import And, sizes_in
-from meganeura_dsl.symbolic.size import Size, dim, show, substitute
+from meganeura_dsl.symbolic.size import Dim, Size, dim, show, substitute
 from meganeura_dsl.syntax.problems.block_text import split_top
 
 
@@ -150,6 +150,8 @@ def in_notation(text: str, code: str) -> str:
     def written(found: re.Match[str]) -> str:
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", found[1]).lower()
         applied = re.search(rf"\b{snake}\w*", code)
+        if found[1] == "Slice" and takes_places(code):
+            return "`x[i]`"
         return f"`{NOTATION.get(found[1]) or (applied[0] if applied else snake)}`"
 
     return re.sub(r"`([A-Z]\w*)`", written, text)
@@ -250,6 +252,8 @@ def refusal(
         if not fact_text and operands and condition.operator == "<":
             ends = condition.left, condition.right
             cure = wider_cure(operands[0], *ends, partial(_are_equal, facts))
+        if not fact_text and condition.operator == "<=" and isinstance(condition.right, Dim):
+            cure = last_place(location.span.text, condition.left, condition.right)
         return TooSmall(location, reason, needed, found, example, fact_text, cure)
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))

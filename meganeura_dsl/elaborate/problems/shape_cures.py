@@ -5,7 +5,7 @@ A cure moves, adds or drops axes of one side. It never says that two sizes are e
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help
@@ -30,7 +30,7 @@ class Side:
 
     def moved(self, function: str, axes: Sequence[str]) -> str | None:
         """`expand(s, [n, c] -> [n, c, h, w])`, if all axes can be written in a pattern."""
-        if not all(map(is_written, (*self.axes, *axes))):
+        if not all_written((*self.axes, *axes)):
             return None
         return f"{function}({self.written}, {_pattern(self.axes)} -> {_pattern(axes)})"
 
@@ -173,6 +173,15 @@ def order_cure(axes: Sequence[str], pattern: Sequence[str], axis: int) -> Help |
     )
 
 
+def other_input_cure(axis: int, found: str, wanted: str) -> Help:
+    """Returns the words for an axis that has the size of one input in place of another's."""
+    return Help(
+        f"axis {axis} is {found}, and not {wanted}, and both come from the inputs:\n"
+        f"compute this from the input that has {wanted}; of the tensors that a layer is given,\n"
+        "the first, which may be piped, may have to be another one"
+    )
+
+
 def _added(large: Sequence[str], small: Sequence[str]) -> list[str] | None:
     """The axes that `large` has more, if the others are `small` in its order."""
     rest, added = list(small), list[str]()
@@ -198,3 +207,8 @@ def _pattern(axes: Sequence[str]) -> str:
 def is_written(axis: str) -> bool:
     """True if a size stands in a pattern as it is shown: no `ceil(...)` or `max(...)`."""
     return re.fullmatch(r"[\w\s+*/%()-]+", axis) is not None and re.search(r"\w\(", axis) is None
+
+
+def all_written(axes: Iterable[str]) -> bool:
+    """True if every size stands in a pattern as it is shown."""
+    return all(map(is_written, axes))

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
@@ -170,6 +170,26 @@ class Applied(Protocol):
         """The application."""
         ...
 
+    @property
+    def block(self) -> str:
+        """The name of the layer's block."""
+        ...
+
+    @property
+    def layer(self) -> str:
+        """The name of the block, if it is one of the library; else empty."""
+        ...
+
+    @property
+    def config(self) -> Mapping[str, ElabValue]:
+        """The parameters of the block."""
+        ...
+
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        """All results, in their order."""
+        ...
+
 
 SourceOf = Callable[[Tensor], Applied | None]
 MayChange = Callable[[Span], bool]
@@ -312,6 +332,23 @@ def _help(changes: Changes, *, is_kept: bool) -> Help:
     else:
         text = f"with this {names} it is the size that is meant"
     return Help(text, "\n".join(dict.fromkeys(calls)))
+
+
+def causal_part(name: str, sizes: tuple[Size, Size], applied: Applied, same: Same) -> Help | None:
+    """The first steps of a `conv1d` with the padding of a causal convolution on both sides.
+
+    `name` has what it makes, and `sizes` are those of the steps before it and behind it, which
+    differ by 2 * pad - dilation * (k - 1).
+    """
+    before, after = sizes
+    pad = applied.config.get("pad", "")
+    if applied.layer != "conv1d" or not is_size(pad) or not same(after - before, pad):
+        return None
+    text = (
+        "the padding is added on both sides, and makes the axis longer. For a causal convolution\n"
+        "take the first steps of what comes out; half the padding keeps the size and looks ahead"
+    )
+    return Help(text, f"{name} = {name}[:, :, :{show(before)}]")
 
 
 def _causal_cure(changes: Changes, windows: Iterable[Window], wanted: Shape) -> Help | None:

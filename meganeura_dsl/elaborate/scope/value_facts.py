@@ -26,6 +26,8 @@ class Applied:
     """The name of the layer's block."""
     config: Mapping[str, ElabValue] = field(default_factory=dict[str, "ElabValue"])
     is_library: bool = False
+    results: tuple[Tensor, ...] = ()
+    """All results, in their order, where a signature alone is known."""
 
     @property
     def layer(self) -> str:
@@ -64,6 +66,11 @@ class ValueFacts:
         """Returns the origin of a value of which only the type is known, if a layer made it."""
         found = self.applied.get(value.id)
         return found if found is not None and found.value is value else None
+
+    def layer_at(self, span: Span) -> Applied | None:
+        """Returns the application at a place in the text, if there is one."""
+        found = (*self.applied.values(), *self.made.values())
+        return next((each for each in found if each.span == span), None)
 
     def layer_of(self, value: Tensor) -> Applied | None:
         """Returns the application that gave a value, of a layer whose body was run as well."""

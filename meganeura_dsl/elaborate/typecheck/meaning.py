@@ -177,7 +177,10 @@ class _View:
             self.frame.location(span),
             f"{what}, at each of {axes[1]} positions alone",
             f"of [{', '.join(axes)}] axis 1 is taken for the heads, and axis 2 for the positions",
-            Help("move the heads before the positions, for all three", code),
+            Help(
+                "move the heads before the positions, for all three, and back to join them",
+                code,
+            ),
         )
 
     def _softmax(self, applied: Applied, value: Tensor) -> Iterator[MeaningNote]:

@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
 from meganeura_dsl.elaborate.problems.pattern_cures import numbers_cure, rank_cure
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
-from meganeura_dsl.elaborate.problems.shape_cures import order_cure
+from meganeura_dsl.elaborate.problems.shape_cures import order_cure, other_input_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
     RearrangeMismatch,
@@ -25,6 +25,11 @@ from meganeura_dsl.elaborate.typecheck.pattern_readings import (
     other_order,
 )
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Binder, Mismatch, size_names_of
+from meganeura_dsl.elaborate.typecheck.value_origins import (
+    axes_of_inputs,
+    layer_behind,
+    split_from,
+)
 from meganeura_dsl.elaborate.values import Axes, ElabValue, Pattern, Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
@@ -266,9 +271,9 @@ class Rearranger:
         cure = reversed_fact(self.frame.facts, condition)
         if cure is None and len(axes) == len(wanted):
             named = numbers_cure(self.node, value.type.shape, self.frame.names)
-            cure = order_cure(axes, wanted, mismatch.axis) or self._by_windows(value, named)
-            cure = cure or named
-            cure = cure or self._named(wanted[mismatch.axis], axes[mismatch.axis])
+            cure = self._of_heads(value, wanted, axes) or order_cure(axes, wanted, mismatch.axis)
+            cure = cure or self._by_windows(value, named) or named
+            cure = cure or self._named(mismatch.axis, wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
 
     def _by_windows(self, value: Tensor, named: Help | None) -> Help | None:
@@ -288,7 +293,22 @@ class Rearranger:
             cure, text=f"{cure.text},\nand without it `{named.code}` takes what is there"
         )
 
-    def _named(self, wanted: str, found: str) -> Help | None:
+    def _of_heads(self, value: Tensor, wanted: list[str], axes: list[str]) -> Help | None:
+        """The pattern with the heads before the positions, as `attention` gives them.
+
+        None where its heads were left behind the positions, which is what is wrong there.
+        """
+        source_of = self.frame.state.values.layer_of
+        applied = layer_behind(value, ("attention",), source_of)
+        if applied is None or len(axes) != 4 or [*axes[:3]] != [wanted[at] for at in (0, 2, 1)]:
+            return None
+        if split_from(applied.operands[0], source_of) is not None:
+            return None
+        source = f"[{', '.join([*axes[:3], wanted[3]])}]"
+        words = "`attention` gives the heads before the positions: name its axes in this order"
+        return Help(words, self.node.span.text.replace(self.node.source.span.text, source, 1))
+
+    def _named(self, axis: int, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""
         if wanted.isidentifier() and not found.isidentifier():
             names = [each for each in ("a", "b", "e", "u") if each not in self.frame.names]
@@ -296,6 +316,10 @@ class Rearranger:
             return Help(f"`{wanted}` is another size: give this axis a name of its own", new)
         if not (wanted.isidentifier() or wanted.isdecimal()) or not found.isidentifier():
             return None
+        block = self.outer.declaration
+        names = axes_of_inputs(block) if isinstance(block, ast.Block) else {}
+        if {wanted, found} <= {name for each in names.values() for name in each}:
+            return other_input_cure(axis, found, wanted)
         new = re.sub(rf"\b{wanted}\b", found, self.node.span.text)
         if wanted.isidentifier():
             return Help(f"`{wanted}` is something else here, and this axis is `{found}`", new)

@@ -16,7 +16,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     MissingFact,
     ShapeMismatch,
 )
-from meganeura_dsl.elaborate.problems.window_cures import meeting_cure
+from meganeura_dsl.elaborate.problems.window_cures import causal_part, meeting_cure
 from meganeura_dsl.elaborate.problems.written_numbers import numbers_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
@@ -134,6 +134,12 @@ def _cure_by_origin(
         )
     if cure is None and not frame.choices.words:
         cure = _other_resolution(frame, pair, names, same, written)
+    if changed and cure is None and not frame.choices.words:
+        (name, location), *_ = changed
+        before, after = sizes if name == names[1] else (sizes[1], sizes[0])
+        applied = frame.state.values.layer_at(location.span)
+        if axes == (2, 2) and applied is not None and name.isidentifier():
+            cure = causal_part(name, (before, after), applied, same)
     if changed and cure is None and not frame.choices.words:
         (name, location), *_ = changed
         sides = [(names[at], pair[at].type.shape) for at in (0, 1)]

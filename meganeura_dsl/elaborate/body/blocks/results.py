@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -13,16 +14,16 @@ from meganeura_dsl.elaborate.problems.example_cures import (
 )
 from meganeura_dsl.elaborate.problems.location import STATE_IT, counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
-from meganeura_dsl.elaborate.problems.origin_cures import (
-    channels_behind,
-    differing,
-    other_join,
-    result_cure,
-)
 from meganeura_dsl.elaborate.problems.proof_failures import (
     deciding_fact,
     example_of,
     require_countable,
+)
+from meganeura_dsl.elaborate.problems.result_cures import (
+    channels_behind,
+    differing,
+    other_join,
+    result_cure,
 )
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.sequence_cures import (
@@ -58,6 +59,7 @@ from meganeura_dsl.symbolic.assumptions import (
 )
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.walk import walk
 
 
 def check_results(
@@ -122,24 +124,21 @@ def _result_mismatch(
 
     cure = None
     if written and wanted.dtype is found.dtype:
-        config = {each.name for each in block.parameters}
-        entries = [entry for item in block.inputs for entry in item.type.shape.entries]
-        axes = {each.text for each in entries if isinstance(each, ast.Name)}
         source_of = inner.state.values.source_of
         is_alike = wanted.rank == found.rank
         apart = differing(found.shape, wanted.shape, same) if is_alike else []
         cure = (
-            other_join(value, written, wanted.shape, same)
+            other_join(value, wanted.shape, same)
             or (one_of_each_row(value) if same_shape(wanted.shape, found.shape[:1]) else None)
             or window_cure(value, wanted.shape, same, source_of, inner.may_change)
-            or last_step_cure(value, written, wanted.shape, inner.names, source_of)
+            or last_step_cure(value, written, wanted.shape, _bound_alone(inner, block), source_of)
             or channels_last_cure(value, wanted.shape, same, source_of)
             or picture_last_cure(value, wanted.shape, same, source_of)
             or channels_behind(value, written, wanted.shape, same)
             or width_cure(value, apart, wanted.shape, source_of)
             or second_index_cure(value, written, wanted.shape, inner.names, same)
             or split_cure(value, written, wanted.shape)
-            or result_cure(value, written, wanted.shape, inner.names, config, same, axes)
+            or result_cure(value, written, wanted.shape, inner.names, block, same, source_of)
             or classifier_cure(value, wanted.shape, same, block.span.text)
             or (made_width(value, 1, wanted.shape[1], source_of) if 1 in apart else None)
             or (None if is_assumed_tensor(value) else _dividing(inner, span, wanted, found))
@@ -148,6 +147,18 @@ def _result_mismatch(
     return ProblemError(
         ResultMismatch(inner.location(span), block.name.text, *sizes, example, cure)
     )
+
+
+def _bound_alone(inner: Frame, block: ast.Block) -> Mapping[str, ElabValue]:
+    """The names in scope, without those of one of several results: another may be meant."""
+    statements = [each for statement in block.body for each in walk(statement)]
+    shared = {
+        target.text
+        for each in statements
+        if isinstance(each, ast.Bind) and len(each.targets) > 1
+        for target in each.targets
+    }
+    return {name: value for name, value in inner.names.items() if name not in shared}
 
 
 def _last_return(block: ast.Block) -> Span:
@@ -185,12 +196,13 @@ def opaque_tensors(
         reason = f"whether {show_condition(error.condition)} depends on its configuration"
         raise UndecidableError(reason) from error
     for value in results:
-        inner.state.values.applied[value.id] = _application(inner, block, value, signature)
+        applied = _application(inner, block, value, signature)
+        inner.state.values.applied[value.id] = replace(applied, results=results)
     return results
 
 
 def note_made(inner: Frame, block: ast.Block, results: Results, before: int) -> None:
-    """Note what a layer of the library gave that was run in a proof, and what it made of its own.
+    """Note what a layer of the library gave that was run in a proof, and the values that it made.
 
     `before` is the number of values before it. A layer that gives its input back made nothing.
     """

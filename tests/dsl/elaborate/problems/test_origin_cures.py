@@ -58,8 +58,6 @@ CASES = [
     ),
     ("[n, d, h, w]", "return x |> a: conv2d(d, 3)", "a: conv2d(d, 3, pad=1)", "a: conv2d(d, 3)"),
     ("[n, d]", "return t |> mean(2)", "|> mean(1)", "|> mean(2)"),
-    ("[n, d]", "return t", "mean(t, 1)", "t"),
-    ("[n, d]", "return x |> a: conv2d(d, 1)", "|> mean(2, 3)", ""),
     ("[n, d, s]", "return k |> a: linear(d)", "|> rearrange([n, s, d] -> [n, d, s])", ""),
     (
         "[n, 10]",
@@ -156,8 +154,9 @@ WORDS = [
     (
         "[n, c, h, w]",
         "y = x |> a: linear(d)\n  return x + y",
-        "axis 3 of `x` is w: if it counts channels, end",
+        "axis 3 of `x` is w, and `a: linear(d)` takes its channels from there",
     ),
+    ("[n, d]", "return x |> a: conv2d(d, 1)", "`h` (axis 2) and `w` (axis 3).\n`mean(2, 3)`"),
     (
         "[n, s, d]",
         "param pos: [64, d] = zeros\n  return t + pos",
