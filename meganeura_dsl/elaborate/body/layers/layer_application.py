@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.blocks.assumed_signatures import is_known_size
 from meganeura_dsl.elaborate.body.blocks.block_application import instantiate
 from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
@@ -131,7 +130,8 @@ def _apply_layer(call: ast.Call, value: BoundBlock, arguments: Arguments, frame:
         if call.label is None and isinstance(declaration, ast.Model):
             before = frame.state.body.models.get((declaration, path))
             if before == config:
-                return _sharing(module, declaration, arguments, path, call.span, frame)
+                with frame.state.within(shared=True):
+                    return instantiate(module, declaration, arguments, path, call.span, frame)
             frame.state.body.models[declaration, path] = config
             if before is not None:
                 return _with_other_arguments(module, declaration, arguments, path, call, frame)
@@ -161,23 +161,9 @@ def _apply_again(call: ast.Call, layer: BoundBlock, arguments: Arguments, frame:
     frame.state.body.unapplied_layers.discard(layer.path)
     if layer.is_contract:
         return _apply_contract(call, layer, given, frame, claims=is_first)
-    if is_first:
-        with frame.state.shared_later():
-            return instantiate(layer.module, layer.declaration, given, layer.path, call.span, frame)
-    return _sharing(layer.module, layer.declaration, given, layer.path, call.span, frame)
-
-
-def _sharing(
-    module: LinkedModule,
-    declaration: ast.Block | ast.Model,
-    arguments: Arguments,
-    path: str,
-    span: Span,
-    frame: Frame,
-) -> Results:
-    """The results of a layer that was applied before, with the weights it has."""
-    with frame.state.within(shared=True):
-        return instantiate(module, declaration, arguments, path, span, frame)
+    state = frame.state
+    with state.shared_later() if is_first else state.within(shared=True):
+        return instantiate(layer.module, layer.declaration, given, layer.path, call.span, frame)
 
 
 def _with_other_arguments(
