@@ -1,28 +1,33 @@
 """Problems with the settings that a checked program trains with."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.syntax import ast
 
 if TYPE_CHECKING:
+    from meganeura_dsl.checker import CheckResult
     from meganeura_dsl.settings.run_settings import RunSettings
     from meganeura_dsl.settings.setting_values import RawSettings
 
 
-def settings_reports(program: Program) -> tuple[Report, ...]:
+def settings_reports(result: "CheckResult") -> tuple[Report, ...]:
     """Problems in the settings of the checked `train` blocks; none for a block without any.
 
-    None is missing here: a run may get it on its command line, or from Python.
+    None is missing here: a run may get it on its command line, or from Python. An optimizer that
+    the program declares wrongly is reported there alone.
     """
     reports: list[Report] = []
+    program = result.program
+    refused = {(each.code, each.label.span) for each in result.reports if each.label is not None}
     for train in program.trains if program.chosen is None else {program.chosen} & {*program.trains}:
         try:
             raw = pipeline.train_settings(program, train)
@@ -32,7 +37,7 @@ def settings_reports(program: Program) -> tuple[Report, ...]:
             continue
         from meganeura_dsl.settings.declared_optimizers import declared_optimizers
         from meganeura_dsl.settings.resolve_settings import resolve_settings
-        from meganeura_dsl.settings.settings_problems import MissingSetting
+        from meganeura_dsl.settings.settings_problems import MissingSetting, UnknownChoice
         from meganeura_runtime.backends.registry import DEVICE_NAMES
 
         try:
@@ -40,10 +45,14 @@ def settings_reports(program: Program) -> tuple[Report, ...]:
             sizes = pipeline.free_sizes(program, train)
             settings = resolve_settings(raw, (), sizes, DEVICE_NAMES, declared=declared)
         except ProblemsError as error:
-            wrong = (each for each in error.problems if not isinstance(each, MissingSetting))
-            reports.extend(problem.report() for problem in wrong)
+            for problem in error.problems:
+                is_unread = isinstance(problem, UnknownChoice) and (
+                    problem.given in program.module.unread
+                )
+                if not is_unread and not isinstance(problem, MissingSetting):
+                    reports.append(problem.report())
         else:
-            reports.extend(_path_reports(program, train, settings, raw))
+            reports.extend(_path_reports(program, train, settings, raw, refused))
             reports.extend(_metric_reports(program, train, settings, raw))
             reports.extend(_data_reports(program, train, settings, raw))
     return tuple(reports)
@@ -119,17 +128,28 @@ def _seems_to_fit(path: Path, train: ast.Train, settings: "RunSettings") -> bool
 
 
 def _path_reports(
-    program: Program, train: str, settings: "RunSettings", written: "RawSettings"
+    program: Program,
+    train: str,
+    settings: "RunSettings",
+    written: "RawSettings",
+    refused: Collection[tuple[str, Span]],
 ) -> Iterator[Report]:
-    """Problems of settings with parameters, of which a rule takes some, or which paths name."""
+    """Problems of settings with parameters, of which a rule takes some, or which paths name.
+
+    `refused` are the codes and places of the problems of the program.
+    """
     from meganeura_dsl.transforms.optimizers.declared import DeclaredOptimizer
 
     is_declared = isinstance(settings.optimizer, DeclaredOptimizer)
     if not (is_declared or settings.optimizers or settings.schedules or settings.intervals):
         return
     from meganeura_dsl.settings.parameter_groups import group_problems
+    from meganeura_dsl.settings.settings_problems import RefusedRule
 
     with suppress(ProblemError, ProblemsError):  # of the program, and told of it
         forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
         for problem in group_problems(settings, written, forward.parameters):
-            yield problem.report()
+            reason = problem.reason if isinstance(problem, RefusedRule) else None
+            place = reason.label.span if reason is not None and reason.label is not None else None
+            if reason is None or (reason.code, place) not in refused:
+                yield problem.report()

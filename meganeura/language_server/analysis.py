@@ -105,5 +105,5 @@ def analyse(
     source = Source(str(path), text)
     loader = loader_beside(path, texts)
     result = check(source, loader, before_each)
-    reports = (*result.reports, *settings_reports(result.program))
+    reports = (*result.reports, *settings_reports(result))
     return Analysis(uri, source, result, reports, loader, encoding, version)

@@ -135,7 +135,7 @@ def analysed(text: str) -> Analysis:
     """Check a program that lies nowhere."""
     source, loader = Source(NAME, text), loader_beside(FOLDER / NAME)
     result = check(source, loader)
-    reports = (*result.reports, *settings_reports(result.program))
+    reports = (*result.reports, *settings_reports(result))
     return Analysis((FOLDER / NAME).as_uri(), source, result, reports, loader)
 
 

@@ -42,7 +42,7 @@ def check_target(target: str, recorder: "Recorder | None" = None) -> Checked:
 
     try:
         found = pipeline.check_file(target, recorder)
-        settings = settings_reports(found.program)
+        settings = settings_reports(found)
     except ProblemError as error:
         return Checked(target, None, (error.problem.report(),))
     reports = (*found.reports, *settings)

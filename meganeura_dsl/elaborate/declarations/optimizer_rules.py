@@ -44,6 +44,8 @@ NUMBERS = ("real", "int", "size")
 """Kinds of arguments that are numbers."""
 KINDS = (*NUMBERS, "bool")
 """Kinds of arguments that are words; the others are texts."""
+GRADIENTS = ("g", "grad", "grads", "gradient", "dp", "dw")
+"""Names that nobody gives a parameter."""
 RATE = TensorType(DType.F32, ())
 
 
@@ -86,6 +88,9 @@ def _require_form(node: ast.Optimizer) -> None:
         fault = f"the optimizer `{name}` takes {len(node.inputs)} tensors, not 2"
         raise _unfit(node.name.span, fault, "it takes a parameter, then its gradient")
     first, second = node.inputs
+    if first.name in GRADIENTS and second.name not in GRADIENTS:
+        fault = f"`{first.name}` is the parameter here, and `{second.name}` its gradient"
+        raise _unfit(first.span, fault, "a rule takes a parameter, then its gradient")
     for each in node.inputs:
         if each.default is not None:
             fault = f"`{each.name}` has a default, and a step always gives it"
@@ -135,10 +140,16 @@ def _argument(parameter: ast.Parameter, frame: Frame) -> RuleArgument:
     if name == ast.RATE and word != "real":
         cure = Help("it is a real number", f"{ast.RATE}: real")
         raise _unfit(parameter.span, f"`{name}` is the learning rate", "a number above 0", cure)
+    if name == ast.RATE and _is_of(value, "real", ()) and not _is_above_0(value):
+        raise _unfit(parameter.span, f"`{name}` is {value} unless it is given", "it is above 0")
     if default is not None and not _is_of(value, word, texts):
         words = " or ".join(f'"{each}"' for each in texts) if texts else f"`{word}`"
         raise _unfit(default.span, f"the default of `{name}` is not {words}", "", _no_cure(name))
     return RuleArgument(name, word, texts, None if default is None else _static(value))
+
+
+def _is_above_0(value: ElabValue | None) -> bool:
+    return isinstance(value, int | float) and value > 0
 
 
 def _is_of(value: ElabValue | None, kind: str, texts: tuple[str, ...]) -> bool:

@@ -54,6 +54,18 @@ REFUSALS = (
         "a number above 0",
     ),
     header(
+        "rate of 0",
+        "optimizer o(lr: real = 0)(p: [...s], g: [...s]) -> [...s]",
+        "`lr` is 0 unless it is given",
+        "it is above 0",
+    ),
+    header(
+        "gradient before the parameter",
+        "optimizer o(lr: real)(g: [...s], p: [...s]) -> [...s]",
+        "`g` is the parameter here, and `p` its gradient",
+        "a rule takes a parameter, then its gradient",
+    ),
+    header(
         "argument named as a record's word",
         "optimizer o(lr: real, kind: real)(p: [...s], g: [...s]) -> [...s]",
         "`kind` is the name of something else where settings are kept",
