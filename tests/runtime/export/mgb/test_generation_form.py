@@ -119,7 +119,8 @@ def test_its_weights_may_be_packed(tmp_path: Path) -> None:
     for name in forms:
         with mgb.open(tmp_path / f"{name}.mgb", "cpu") as session:
             outputs.append(session.step(fed)["logits"])
-    np.testing.assert_array_equal(*outputs)
+    plain, packed = outputs
+    np.testing.assert_array_equal(plain, packed)
 
 
 def of_draw(name: str, change: Change) -> Change:
