@@ -27,10 +27,12 @@ from tests.proofs.reals import (
     NOTHING,
     ONE,
     Function,
+    Index,
     Real,
     Whole,
     compare,
     number,
+    over,
     where,
 )
 from tests.proofs.tensors import Field, Scope, Tensor, constant, others, require
@@ -344,9 +346,10 @@ def attention_gradient(
     level: Tensor,
     *rest: Field,
 ) -> Tensor:
-    """One of dq, dk, dv and the gradient of a mask, of heads that are not shared."""
+    """One of dq, dk, dv and the gradient of a mask."""
     *mask, scale, causal, window, shared, result = rest
-    require(shared == 1, "gradients of shared heads")
+    if shared != 1:
+        k, v = repeated(k, shared), repeated(v, shared)
     found = scores(scope, q, k, scale, causal, window, *mask)
     last = q.rank - 1
     if mask:
@@ -361,10 +364,24 @@ def attention_gradient(
     scaled = each(slopes, lambda e: scale * e)
     return [
         lambda: matmul(scope, scaled, k, False, False),
-        lambda: matmul(scope, scaled, q, True, False),
-        lambda: matmul(scope, weights, dy, True, False),
+        lambda: _over_shared(matmul(scope, scaled, q, True, False), shared),
+        lambda: _over_shared(matmul(scope, weights, dy, True, False), shared),
         lambda: slopes,
     ][result]()
+
+
+def _over_shared(x: Tensor, times: Size) -> Tensor:
+    """The sum over each so many heads in a row."""
+    if times == 1:
+        return x
+    axis = x.rank - 3
+    shape = (*x.shape[:axis], x.shape[axis] // times, *x.shape[axis + 1 :])
+
+    def at(index: Index) -> Real:
+        first = index[axis] * times
+        return over("sum", times, lambda k: x.at((*index[:axis], first + k, *index[axis + 1 :])))
+
+    return Tensor(x.dtype, shape, at)
 
 
 def fused_matmul(scope: Scope, a: Tensor, b: Tensor, bias: Tensor, *rest: Field) -> Tensor:

@@ -68,6 +68,10 @@ class Field(ABC):
     @abstractmethod
     def is_zero(self, x: Scalar) -> Scalar: ...
 
+    def is_nothing(self, x: Scalar) -> bool:
+        """True if a value is known to be 0, whatever it is multiplied with."""
+        return False
+
 
 class Floats(Field):
     """Values are floats; an element is drawn for its name and index, from `least` to 1.75."""
@@ -98,6 +102,9 @@ class Floats(Field):
 
     def is_zero(self, x: float) -> float:
         return float(x == 0)
+
+    def is_nothing(self, x: float) -> bool:
+        return x == 0
 
 
 class Terms(Field):
@@ -178,7 +185,11 @@ def value_of(x: Real, sizes: Sizes, numbers: Mapping[str, Real], field: Field) -
         case Plus(left, right):
             return value_of(left, sizes, numbers, field) + value_of(right, sizes, numbers, field)
         case Times(left, right):
-            return value_of(left, sizes, numbers, field) * value_of(right, sizes, numbers, field)
+            other = value_of(right, sizes, numbers, field)
+            if field.is_nothing(other):
+                return other
+            one = value_of(left, sizes, numbers, field)
+            return one if field.is_nothing(one) else one * other
         case Power(base, exponent):
             return field.power(value_of(base, sizes, numbers, field), exponent)
         case Function(name, argument):

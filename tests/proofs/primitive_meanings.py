@@ -3,7 +3,7 @@
 Each takes the scope, its operands and its fields, and gives the result for all sizes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from meganeura_dsl.symbolic.size import Size, product
@@ -266,37 +266,66 @@ def matmul(scope: Scope, a: Tensor, b: Tensor, left: bool, right: bool) -> Tenso
 
 def gather(scope: Scope, table: Tensor, ids: Tensor, axis: int, batch: int) -> Tensor:
     """The element of a table whose place along an axis is what `ids` says."""
-    require(batch == 0, "tables in batches")
+    scope.same_shape(table.shape[:batch], ids.shape[:batch])
     kept = table.shape[:axis], table.shape[axis + 1 :]
+    end = axis + ids.rank - batch
 
     def at(index: Index) -> Real:
-        at_ids = index[axis : axis + ids.rank]
-        before, behind = index[:axis], index[axis + ids.rank :]
+        at_ids = (*index[:batch], *index[axis:end])
+        before, behind = index[:axis], index[end:]
         return over(
             "sum",
             table.shape[axis],
             lambda r: table.at((*before, r, *behind)) * Zero(ids.at(at_ids) - Whole(r)),
         )
 
-    return Tensor(table.dtype, (*kept[0], *ids.shape, *kept[1]), at)
+    return Tensor(table.dtype, (*kept[0], *ids.shape[batch:], *kept[1]), at)
 
 
 def scatter_add(
     scope: Scope, ids: Tensor, updates: Tensor, axis: int, size: Size, batch: int
 ) -> Tensor:
     """The sum of updates whose place is said to be this one."""
-    require(batch == 0, "tables in batches")
-    scope.same_shape(updates.shape[axis : axis + ids.rank], ids.shape)
+    end = axis + ids.rank - batch
+    scope.same_shape(updates.shape[:batch], ids.shape[:batch])
+    scope.same_shape(updates.shape[axis:end], ids.shape[batch:])
 
     def at(index: Index) -> Real:
         before, behind = index[:axis], index[axis + 1 :]
         return total(
-            ids.shape,
-            lambda k: updates.at((*before, *k, *behind)) * Zero(ids.at(k) - Whole(index[axis])),
+            ids.shape[batch:],
+            lambda k: (
+                updates.at((*before, *k, *behind))
+                * Zero(ids.at((*index[:batch], *k)) - Whole(index[axis]))
+            ),
         )
 
-    shape = (*updates.shape[:axis], size, *updates.shape[axis + ids.rank :])
-    return Tensor(updates.dtype, shape, at)
+    return Tensor(updates.dtype, (*updates.shape[:axis], size, *updates.shape[end:]), at)
+
+
+def dynamic_slice(scope: Scope, x: Tensor, *starts_and_sizes: Field) -> Tensor:
+    *starts, sizes = starts_and_sizes
+    require(len(starts) == len(sizes) == x.rank, "a start for each axis")
+    return Tensor(
+        x.dtype, sizes, lambda i: total(x.shape, lambda r: x.at(r) * _meets(starts, i, r))
+    )
+
+
+def dynamic_update(scope: Scope, x: Tensor, part: Tensor, *starts: Tensor) -> Tensor:
+    require(len(starts) == part.rank == x.rank, "a start for each axis")
+
+    def at(r: Index) -> Real:
+        inside = total(part.shape, lambda i: _meets(starts, i, r))
+        replaced = total(part.shape, lambda i: part.at(i) * _meets(starts, i, r))
+        return x.at(r) * (ONE - inside) + replaced
+
+    return x.with_elements(at)
+
+
+def _meets(starts: Sequence[Tensor], inner: Index, outer: Index) -> Real:
+    """1 where an index of the part is one of the whole."""
+    axes = zip(starts, inner, outer, strict=True)
+    return product_of(*(Zero(start.at(()) + Whole(i - r)) for start, i, r in axes))
 
 
 def cumulative(scope: Scope, x: Tensor, kind: str, axis: int, backward: bool) -> Tensor:
@@ -379,6 +408,8 @@ MEANINGS: dict[str, Meaning] = {
     "MatMul": matmul,
     "Gather": gather,
     "ScatterAdd": scatter_add,
+    "DynamicSlice": dynamic_slice,
+    "DynamicUpdate": dynamic_update,
     "Cumulative": cumulative,
 }
 

@@ -1,78 +1,129 @@
-"""Proofs of pullbacks: each is the adjoint of the derivative of its op, for all sizes.
+"""Proofs of pullbacks: each is the adjoint of the derivative of its op.
 
-The pullback of an op makes a graph whose sizes are symbols. It is read by the same formulas of
-elements as rules are, and compared, element by element, with
+The pullback of an op makes a graph. It is read by the same formulas of elements as rules are, and
+compared, element by element, with
 
     gradient[i] = sum over o of cotangent[o] d out[o] / d x[i]
+
+for all sizes, where these are symbols; else at the sizes, with an unknown for each element.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from enum import Enum
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Builder, Op, Value
-from meganeura_dsl.ir.ops import Constant, Input
+from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.primitive.erf import DERIVATIVE_AT_ZERO
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.size import Size, dim
-from meganeura_dsl.transforms.egraph.encoding.schema import constructor_name
 from tests.proofs.equality import rest_of
-from tests.proofs.fused_meanings import MEANINGS
+from tests.proofs.exact import attributes, meaning
 from tests.proofs.normal_form import Normal
-from tests.proofs.polynomials import EMPTY, ONE, Atom, Polynomial, product_of, single
-from tests.proofs.reals import Number, fresh, number
+from tests.proofs.polynomials import EMPTY, ONE, Atom, Polynomial, Term, product_of, single
+from tests.proofs.reals import Number, fresh
 from tests.proofs.rules import indexed
 from tests.proofs.tensors import Scope, Tensor, unknown
 from tests.proofs.worlds import World
 
-Spoil = Callable[[Builder, Sequence[Value | None], Sequence[Value]], Sequence[Value | None]]
+Gradients = Sequence[Value | None]
+Spoil = Callable[[Builder, Gradients, Sequence[Value]], Gradients]
 """A change to what a pullback gave, from the builder, its results and the operands of the op."""
+Variable = Callable[[Atom], Polynomial | None]
+"""The derivative of a factor that is what one derives by, or another unknown; None of others."""
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """An op that is applied, and what its pullback gives for cotangents of its float results."""
+
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    cotangents: tuple[Value | None, ...]
+    gradients: tuple[Value | None, ...]
+
+
+def pulled_back(
+    op: Op, types: Sequence[TensorType], known: Facts, spoil: Spoil | None = None
+) -> Pulled:
+    """The op of operands x0, x1 and so on, and its pullback of cotangents dy0, dy1 and so on."""
+    build = Builder(known)
+    operands = tuple(build.add(Input(f"x{k}", of.dtype, of.shape)) for k, of in enumerate(types))
+    results = build.add_all(op, *operands)
+    cotangents = tuple(
+        build.add(Input(f"dy{k}", each.type.dtype, each.type.shape))
+        if each.type.dtype.is_float
+        else None
+        for k, each in enumerate(results)
+    )
+    several = op.multiple_results
+    back = op.pullback(build, *((results, cotangents) if several else (results[0], cotangents[0])))
+    spoilt = back if spoil is None else spoil(build, back, operands)
+    return Pulled(operands, results, cotangents, tuple(spoilt))
 
 
 def rests(
     op: Op, types: Sequence[TensorType], facts: Sequence[Compare] = (), spoil: Spoil | None = None
-) -> list[Polynomial]:
-    """The difference of each gradient from the adjoint of the derivative; empty if it is right."""
+) -> Iterator[Polynomial]:
+    """The rest, for all sizes, of each gradient less the adjoint; empty where it is right.
+
+    Terms that two numbers have to be equal for are left out: the rest holds almost everywhere.
+    """
     known, world = Facts(), World()
     for each in facts:
         known = known.assume(each)
         found = world.where_at_least(each.left, each.right)
         assert found is not None
         world = found
-    build = Builder(known)
-    operands = [build.add(Input(f"x{k}", of.dtype, of.shape)) for k, of in enumerate(types)]
-    outs = build.add_all(op, *operands)
-    cotangent = build.add(Input("dy", outs[0].type.dtype, outs[0].type.shape))
-    several = op.multiple_results
-    given = (cotangent, *(None for _ in outs[1:])) if several else cotangent
-    back = op.pullback(build, outs if several else outs[0], given)
-    back = back if spoil is None else spoil(build, back, operands)
+    pulled = pulled_back(op, types, known, spoil)
     scope = Scope(world)
-    y, dy = read(scope, outs[0]), read(scope, cotangent)
-    return [
-        _rest(scope, y, dy, read(scope, x), f"x{place}", gradient and read(scope, gradient))
-        for place, (x, gradient) in enumerate(zip(operands, back, strict=True))
-        if x.type.dtype.is_float
+    pairs = [
+        (read(scope, each), read(scope, dy))
+        for each, dy in zip(pulled.results, pulled.cotangents, strict=True)
+        if dy is not None
     ]
+    floats = {f"x{place}" for place, each in enumerate(types) if each.dtype.is_float}
+    for place, (x, gradient) in enumerate(zip(pulled.operands, pulled.gradients, strict=True)):
+        if x.type.dtype.is_float:
+            got = gradient and read(scope, gradient)
+            for rest in _rests(scope, pairs, read(scope, x), f"x{place}", got):
+                kept = {
+                    each: value for each, value in rest.terms.items() if not _is_rare(each, floats)
+                }
+                yield Polynomial(kept)
 
 
-def _rest(
-    scope: Scope, y: Tensor, dy: Tensor, x: Tensor, name: str, gradient: Tensor | None
-) -> Polynomial:
+def _rests(
+    scope: Scope, pairs: Sequence[tuple[Tensor, Tensor]], x: Tensor, name: str, got: Tensor | None
+) -> Iterator[Polynomial]:
     world, index = indexed(scope.world, x)
     normal = Normal(world)
-    places = tuple(dim(fresh("o")) for _ in y.shape)
-    sizes = [normal.size(size) for size in y.shape]
-    normal.ranges |= {str(place): size for place, size in zip(places, sizes, strict=True)}
-    slope = derivative(normal, normal.of(y.at(places)), name, index)
-    wanted = normal.product(normal.of(dy.at(places)), slope)
-    for place, size in zip(places, sizes, strict=True):
-        wanted = normal.over("sum", str(place), size, wanted)
-    got = EMPTY if gradient is None else normal.of(gradient.at(index))
-    return rest_of(world, got - wanted)
+    rest = EMPTY if got is None else normal.of(got.at(index))
+    for y, dy in pairs:
+        places = tuple(dim(fresh("o")) for _ in y.shape)
+        sizes = [normal.size(size) for size in y.shape]
+        normal.ranges |= {str(place): size for place, size in zip(places, sizes, strict=True)}
+        out = normal.of(y.at(places))
+        wanted = normal.product(
+            normal.of(dy.at(places)), derivative(normal, out, _element(normal, name, index))
+        )
+        for place, size in zip(places, sizes, strict=True):
+            wanted = normal.over("sum", str(place), size, wanted)
+        rest = rest - wanted
+        for each in sorted(atoms_in(out, "max"), key=lambda atom: atom.text):
+            yield rest_of(world, derivative(normal, out, _only(each)))
+    yield rest_of(world, rest)
+
+
+def _is_rare(term: Term, floats: Collection[str]) -> bool:
+    """True if a term is 0 but where what depends on a float operand is 0."""
+    return any(
+        not {each.name for each in atoms_in(atom.inside, "element")}.isdisjoint(floats)
+        for atom, _ in term.factors
+        if atom.kind == "zero" and atom.inside is not None
+    )
 
 
 def read(scope: Scope, value: Value) -> Tensor:
@@ -81,24 +132,19 @@ def read(scope: Scope, value: Value) -> Tensor:
     if isinstance(op, Input):
         return unknown(op.name, dtype, value.type.shape)
     operands = [read(scope, each) for each in value.operands]
-    chosen = [getattr(op, each.name) for each in fields(op)]
-    if isinstance(op, Constant):
-        chosen[0] = number(int(op.value) if isinstance(op.value, bool) else op.value)
-    chosen = [
-        each.value if isinstance(each, Enum) else number(each) if isinstance(each, float) else each
-        for each in chosen
-    ]
-    chosen += [value.index] if op.multiple_results else []
-    return MEANINGS[constructor_name(type(op), len(operands))](scope, *operands, *chosen)
+    return meaning(op, len(operands))(scope, *operands, *attributes(op, value.index))
 
 
-def derivative(normal: Normal, x: Polynomial, name: str, index: tuple[Size, ...]) -> Polynomial:
-    """The derivative by an element of a tensor, where there is one."""
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+def derivative(normal: Normal, x: Polynomial, by: Variable) -> Polynomial:
+    """The derivative by a variable, where there is one."""
     result = EMPTY
     for each, value in x.terms.items():
         term = normal.with_other_names(each) if each.bound else each
         for atom, power in term.factors:
-            slope = _of_atom(normal, atom, name, index)
+            slope = _of_atom(normal, atom, by)
             if not slope.terms:
                 continue
             left = product_of({**dict(term.factors), atom: power - 1})
@@ -109,14 +155,56 @@ def derivative(normal: Normal, x: Polynomial, name: str, index: tuple[Size, ...]
     return result
 
 
-def _of_atom(normal: Normal, atom: Atom, name: str, index: tuple[Size, ...]) -> Polynomial:
-    if atom.kind == "element" and atom.name == name:
+def atoms_in(x: Polynomial, kind: str) -> set[Atom]:
+    """The factors of a kind, within others too."""
+    found = set[Atom]()
+    for term in x.terms:
+        for atom, _ in term.factors:
+            if atom.kind == kind:
+                found.add(atom)
+            elif atom.inside is not None:
+                found |= atoms_in(atom.inside, kind)
+    return found
+
+
+def _element(normal: Normal, name: str, index: tuple[Size, ...]) -> Variable:
+    """An element of a tensor; the largest of several numbers is a variable for itself.
+
+    That the result does not depend on it is proved too.
+    """
+
+    def slope(atom: Atom) -> Polynomial | None:
+        if atom.kind == "max":
+            return EMPTY
+        if atom.kind != "element":
+            return None
+        if atom.name != name:
+            return EMPTY
         places = zip(atom.sizes, index, strict=True)
         conditions = [normal.condition("==", one - other) for one, other in places]
         return reduce(normal.product, conditions, ONE)
+
+    return slope
+
+
+def _only(variable: Atom) -> Variable:
+    """One factor, where all others are constants."""
+
+    def slope(atom: Atom) -> Polynomial | None:
+        if atom == variable:
+            return ONE
+        return EMPTY if atom.kind in ("max", "element") else None
+
+    return slope
+
+
+def _of_atom(normal: Normal, atom: Atom, by: Variable) -> Polynomial:
+    known = by(atom)
+    if known is not None:
+        return known
     if atom.inside is None or atom.kind not in ("exp", "base", "function"):
-        return EMPTY  # of a largest number that is subtracted, no gradient is asked
-    inner = derivative(normal, atom.inside, name, index)
+        return EMPTY  # steps, which have slope 0 wherever they have one, and sizes
+    inner = derivative(normal, atom.inside, by)
     if not inner.terms or atom.kind == "base":
         return inner
     outer = single(atom) if atom.kind == "exp" else _slope(normal, atom, atom.inside)

@@ -83,6 +83,11 @@ class World:
         """True if no term is negative where each variable is what it exceeds its least value by."""
         if isinstance(size, int):
             return size >= 0
+        sizes = {monomial: value for monomial, value in terms_of(size).items() if monomial}
+        if all(len(each) == 1 and isinstance(each[0], str) for each in sizes):
+            least = sum(v * self.least.get(str(name), 1) for (name,), v in sizes.items())
+            least += terms_of(size).get((), 0)
+            return least >= 0 and all(value >= 0 for value in sizes.values())
         floors = {floor: fresh("floor") for floor in size.floors()}
         known = {each.left for each in self.known} if floors else set()
         for each in floors:
