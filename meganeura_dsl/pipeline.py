@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from meganeura_dsl.checker import Checker, CheckResult, check
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import (
     generation,
     models,
@@ -30,6 +32,7 @@ __all__ = [
     "Program",
     "check",
     "check_file",
+    "check_text",
     "elaborate_draw",
     "elaborate_logits",
     "elaborate_model",
@@ -38,6 +41,7 @@ __all__ = [
     "find",
     "free_sizes",
     "load",
+    "load_text",
     "loader_beside",
     "token_models",
     "train_settings",
@@ -56,11 +60,23 @@ def load(target: str) -> Program:
     found = find(target)
     with phase("parse"):
         checker = Checker(found.read(), loader_beside(found.path))
-    notes = None
-    if not checker.sink.has_errors:
-        if found.chosen is not None and found.chosen not in checker.names:
-            raise ProblemError(checker.unknown(found.chosen))
-        notes = known_notes(checker.texts)
+    if not checker.sink.has_errors and found.chosen not in (None, *checker.names):
+        raise ProblemError(checker.unknown(found.chosen))
+    notes = _proved(checker)
+    return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
+
+
+@few_collections()
+def load_text(source: Source) -> Program:
+    """As `load`, of a text; imports are found beside the path that it is shown under."""
+    with phase("parse"):
+        checker = Checker(source, loader_beside(Path(source.name)))
+    return Program(checker.module, notes=_proved(checker))
+
+
+def _proved(checker: Checker) -> tuple[Report, ...]:
+    """Returns the notes of a program that holds; raises `ProblemsError` with all that is wrong."""
+    notes = None if checker.sink.has_errors else known_notes(checker.texts)
     if notes is None:
         with phase("check"):
             result = checker.run()
@@ -68,7 +84,7 @@ def load(target: str) -> Program:
             raise ProblemsError(result.problems)
         notes = result.reports
         store_notes(checker.texts, notes)
-    return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
+    return notes
 
 
 @few_collections()
@@ -87,6 +103,12 @@ def check_file(target: str, recorder: Recorder | None = None) -> CheckResult:
     if result.fine and checker.only is None:
         store_notes(checker.texts, result.reports)
     return result
+
+
+@few_collections()
+def check_text(source: Source, recorder: Recorder | None = None) -> CheckResult:
+    """As `check_file`, of a text; imports are found beside the path that it is shown under."""
+    return Checker(source, loader_beside(Path(source.name)), recorder=recorder).run()
 
 
 def elaborate_model(

@@ -61,7 +61,6 @@ def command_line(asked: str = "") -> typer.Typer:
     app = typer.Typer(
         help="Check, train and inspect neural networks written in .mgn.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )

@@ -1,6 +1,7 @@
 """`meganeura check`: everything a program declares is proved, or refuted with an example."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,12 +13,14 @@ import typer
 
 from meganeura.cli.driver.checked_target import Checked, check_target
 from meganeura.cli.driver.fix_file import fix_file
+from meganeura.cli.driver.program_files import STANDARD_INPUT, named_programs
 from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.ui.console import exit_code, say, show
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.characters import printable
 from meganeura_dsl.diagnostics.json_report import as_json
 from meganeura_dsl.diagnostics.plain_table import count
+from meganeura_dsl.diagnostics.report import Report
 from meganeura_dsl.diagnostics.verdict import verdict
 
 if TYPE_CHECKING:
@@ -34,13 +37,19 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
+ACTIONS = "GITHUB_ACTIONS"
+"""The variable that is `true` in a job of GitHub Actions, where annotations follow a text."""
 MOST_SHOWN = 20
 """Problems of a program that are drawn; a wrong name may cause hundreds."""
 
 
 def check(
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE|MODEL...", help="Programs, or standard models.")
+        list[str],
+        typer.Argument(
+            metavar="FILE|FOLDER|MODEL...",
+            help="Programs, all those of a folder, standard models, or `-`, standard input.",
+        ),
     ],
     *,
     output_format: Annotated[
@@ -49,7 +58,7 @@ def check(
             "--output-format",
             "--format",
             help="With carets, one line each, or for other tools: JSON, SARIF 2.1.0, "
-            "annotations of GitHub Actions.",
+            "annotations of GitHub Actions (which follow the text in its jobs).",
         ),
     ] = None,
     as_data: Annotated[bool, typer.Option("--json", help="--output-format json")] = False,
@@ -83,6 +92,9 @@ def check(
 ) -> None:
     """Prove shapes, names, expectations and settings of programs."""
     shape = _format(output_format, as_data=as_data, short=short)
+    targets = named_programs(targets)
+    if fix and STANDARD_INPUT in targets:
+        raise typer.BadParameter("it changes files: give one in place of `-`", param_hint="--fix")
     if unsafe and not fix:
         raise typer.BadParameter("it says what --fix applies: give both", param_hint="--unsafe")
     if certified is not None and len(targets) > 1:
@@ -163,6 +175,8 @@ def _write(results: Sequence[Checked], shape: Format) -> None:
                 if left > 0:
                     say(f"{count(left, 'more problem')}, not shown: --short has all, a line each\n")
                 say(_summary(result))
+            if os.environ.get(ACTIONS) == "true":
+                _annotate(reports)
         case Format.SHORT:
             show(reports, sys.stdout, short=True)
         case Format.JSON:
@@ -173,12 +187,17 @@ def _write(results: Sequence[Checked], shape: Format) -> None:
 
             say(json.dumps(as_sarif(reports, problems(), __version__), indent=2))
         case Format.GITHUB:
-            from meganeura_dsl.diagnostics.github import annotation
-
-            for report in reports:
-                say(annotation(report))
+            _annotate(reports)
         case _:
             assert_never(shape)
+
+
+def _annotate(reports: Sequence[Report]) -> None:
+    """Write each report as an annotation of GitHub Actions."""
+    from meganeura_dsl.diagnostics.github import annotation
+
+    for report in reports:
+        say(annotation(report))
 
 
 def _within(result: Checked, limits: str) -> Checked:

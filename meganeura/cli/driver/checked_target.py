@@ -33,15 +33,19 @@ class Checked:
 
 
 def check_target(target: str, recorder: "Recorder | None" = None) -> Checked:
-    """All that is wrong with a target and with the settings it trains by.
+    """All that is wrong with a target and with the settings it trains by; `-` is standard input.
 
     `recorder` notes what is proved and refuted of sizes.
     """
+    from meganeura.cli.driver.program_files import STANDARD_INPUT, standard_input
     from meganeura.settings_reports import settings_reports
     from meganeura_dsl import pipeline
 
     try:
-        found = pipeline.check_file(target, recorder)
+        if target == STANDARD_INPUT:
+            found = pipeline.check_text(standard_input(), recorder)
+        else:
+            found = pipeline.check_file(target, recorder)
         settings = settings_reports(found)
     except ProblemError as error:
         return Checked(target, None, (error.problem.report(),))

@@ -21,7 +21,10 @@ from meganeura_dsl.syntax.problems import text_problems
 
 LARGEST = 1 << 20
 """Characters of the longest text that is parsed."""
+LANGUAGE = 1
+"""The version of the language; docs/stability.md says what it promises."""
 
+_VERSION = re.compile(r"#[ \t]*mgn[ \t]+([0-9]+)[ \t]*(?:\r?\n|\Z|#)")
 _HEAD = re.compile(
     r"^(?:(?P<kind>def|block|model|train|optimizer(?=[ \t]+[A-Za-z_]))\b"
     r"[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?"
@@ -60,9 +63,16 @@ def outline(source: Source) -> tuple[Outline, ...]:
 
 
 def parse(source: Source, sink: Sink) -> ast.Module:
-    """The well-formed declarations of a text; what is wrong with the others goes to `sink`."""
+    """The well-formed declarations of a text; what is wrong with the others goes to `sink`.
+
+    A text of another version of the language is not read.
+    """
     if len(source.text) > LARGEST:
         sink.add(text_problems.FileTooLarge(Span(source, 0, 0), LARGEST))
+        return ast.Module(source, ())
+    stated = _VERSION.match(source.text)
+    if stated and stated[1].lstrip("0") != str(LANGUAGE):
+        sink.add(text_problems.UnknownLanguageVersion(Span(source, *stated.span(1)), LANGUAGE))
         return ast.Module(source, ())
     found = outline(source)
     if not found:

@@ -116,6 +116,17 @@ class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
         return self.say("this file is too large", f"more than {self.limit:,} characters")
 
 
+class UnknownLanguageVersion(SyntaxProblem, code="E0142", topic="file"):
+    """The first line of a file names a version of the language that is not this one."""
+
+    known: int
+
+    def report(self) -> Report:
+        cure = Help("install the Meganeura of that version, or state the one that is meant")
+        here = f"this Meganeura reads version {self.known}"
+        return self.say("the program is of another version of the language", here, cure)
+
+
 class EmptyFile(SyntaxProblem, code="E0115", topic="file"):
     """A file declares nothing: it is empty, or holds comments only."""
 

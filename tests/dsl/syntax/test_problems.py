@@ -152,6 +152,7 @@ AT_THE_TOP = [
     ("E0114", "expect m has «1111111111111111111111111111111» params", ""),
     ("E0115", "«»", ""),
     ("E0115", "«»# nothing", ""),
+    ("E0142", "# mgn «2»\nblock", ""),
     ("E0120", "block B(«if»)(x: [n]) -> [n]:\n  return x", "block B(if_)(x: [n]) -> [n]:"),
     ("E0120", "def «if»(x) = 3", "def if_(x) = 3"),
     ("E0121", "«import» resnet", ""),
