@@ -23,7 +23,7 @@ CONTROL = ("if", "else", "for", "return")
 NAMING = ("def", "block", "optimizer", "model", "train")
 OPENING = ("from", "expect")
 """The first word of a declaration that gives no name."""
-LOOPS = ("scan",)
+LOOPS = ("scan", "repeat")
 """With `for`, the words of loops."""
 STATEMENTS = ("param", "frozen", "state", "cache", "layer", "update", "project")
 """The first word of a statement, where a name follows."""

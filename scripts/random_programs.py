@@ -103,6 +103,7 @@ def _run(seed: int) -> Seen:
         counts[tally.outcome.value] += 1
         counts["runs"] += tally.runs
         counts["slopes"] += tally.slopes
+        counts["repeats"] += tally.repeats
         counts["readings"] += tally.readings
     except Exception:  # noqa: BLE001 - whatever escapes is what is looked for
         counts["WRONG"] += 1

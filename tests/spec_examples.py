@@ -22,6 +22,7 @@ from meganeura_dsl.settings.settings_problems import (
     MetricTaken,
     MissingArgument,
     MissingSetting,
+    MovedInRepeat,
     NoArguments,
     NoPaths,
     NoSuchMetric,
@@ -219,6 +220,7 @@ EXAMPLES: Mapping[str, Problem] = {
             (("body.bias", "f32[16]"), ("head.bias", "f32[4]")),
         ),
         MetricTaken(whole("gradient_norm=true"), "gradient_norm"),
+        MovedInRepeat(whole("accumulate=2"), "accumulate", "net.weight"),
         NothingToFollow(
             whole('schedule=plateau(metric="accurcy")'),
             "plateau",

@@ -31,6 +31,24 @@ class Moved(Leaf):
         return Moved(name, parameter.dtype, parameter.shape, parameter.name, objective)
 
 
+@dataclass(frozen=True)
+class Entering(Leaf):
+    """A parameter before the first iteration of the `repeat` that moves it.
+
+    It stands, as `Moved` does, in a forward graph that is to become a training step. The loop that
+    it enters carries the parameter, and the optimizer's states beside it.
+    """
+
+    is_persistent = False
+    parameter: str
+
+    @staticmethod
+    def of(parameter: Parameter) -> "Entering":
+        """The parameter as the iterations find it."""
+        name = f"{parameter.name} before its iterations"
+        return Entering(name, parameter.dtype, parameter.shape, parameter.name)
+
+
 def objectives(graph: Graph) -> tuple[Objective, ...]:
     """The objectives of a forward graph, in order; none if one loss moves all parameters."""
     found = [name for name in graph.outputs if isinstance(name, Objective)]
@@ -39,8 +57,11 @@ def objectives(graph: Graph) -> tuple[Objective, ...]:
 
 def reached(loss: Value) -> frozenset[str]:
     """The names of the parameters that the gradient of a loss reaches."""
-    leaves = (value.op for value in reached_values(loss))
-    return frozenset(op.name for op in leaves if isinstance(op, Parameter))
+    return frozenset(
+        op.name if isinstance(op, Parameter) else op.parameter
+        for value in reached_values(loss)
+        if isinstance(op := value.op, Parameter | Entering)
+    )
 
 
 def used(loss: Value) -> frozenset[str]:
@@ -52,7 +73,7 @@ def used(loss: Value) -> frozenset[str]:
             continue
         seen.add(value.id)
         match value.op:
-            case Moved(parameter=name):
+            case Moved(parameter=name) | Entering(parameter=name):
                 found.add(name)
             case Parameter(kind="param", name=name):
                 found.add(name)
@@ -81,7 +102,8 @@ def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Val
             continue
         seen.add(value.id)
         op = value.op
-        if value.id in ends or (isinstance(op, Parameter) and op.kind == "param"):
+        is_trained = isinstance(op, Parameter) and op.kind == "param"
+        if value.id in ends or is_trained or isinstance(op, Entering):
             found.append(value)
         elif not isinstance(op, _ENDS):
             stack.extend(value.operands)

@@ -432,6 +432,22 @@ class MetricTaken(SettingProblem, code="E0544"):
         )
 
 
+class MovedInRepeat(SettingProblem, code="E0670"):
+    """A setting asks for fewer moves of weights that a `repeat` moves several times in a step."""
+
+    setting: str
+    parameter: str
+
+    def report(self) -> Report:
+        """Say which weights move several times."""
+        return self.words(
+            f"`{self.setting}` does not fit the `repeat` that moves `{self.parameter}`",
+            advice=Help(
+                "leave the setting out, and let `batch` and the `repeat` say what is moved"
+            ),
+        )
+
+
 class NothingToFollow(SettingProblem, code="E0545"):
     """A schedule follows what nothing measures."""
 

@@ -268,6 +268,11 @@ class Scan(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Repeat(Scan):
+    """`repeat k in start..stop:`, a scan whose iterations minimize."""
+
+
+@dataclass(frozen=True, eq=False)
 class Return(Node):
     """`return mu, logvar`"""
 
@@ -372,7 +377,7 @@ Statement = (
     | Show
     | Run
 )
-TrainStatement = Minimize | Project | Metric | Show | Run
+TrainStatement = Repeat | Minimize | Project | Metric | Show | Run
 """A statement that only a `train` block may contain."""
 
 

@@ -105,6 +105,10 @@ class Gate:
         if self._skips and gradients:
             self._finite.append(self._all_finite([*gradients.values()]))
 
+    def take(self, finite: Value) -> None:
+        """Take in a verdict on gradients that were decided elsewhere, a bool scalar."""
+        self._finite.append(finite)
+
     def _state(self, name: str, of: TensorType) -> Value:
         return self._build.add(Parameter(name, of.dtype, of.shape, "state"))
 

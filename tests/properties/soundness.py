@@ -47,6 +47,7 @@ from tests.properties.decoding import reads_in_parts
 from tests.properties.gradient_slopes import SLOPE, slopes_hold
 from tests.properties.graph_sizes import is_small
 from tests.properties.objective_slopes import follows_slopes
+from tests.properties.repeated_steps import repeats_as_steps
 
 LARGEST_SIZE = 100_000
 """A case with a larger size is not elaborated: loops may be as long."""
@@ -71,6 +72,8 @@ class Tally:
     """Graphs that were run."""
     slopes: int = 0
     """Directions in which gradients were compared with differences."""
+    repeats: int = 0
+    """`train` blocks of which a repeated step was compared with several."""
     readings: int = 0
     """Sequences that a model with caches read in parts."""
 
@@ -99,11 +102,12 @@ def examine(text: str, random: Random, *, is_mutant: bool = False) -> Tally:
     tally = Tally(Outcome.ACCEPTED)
     module = Linker(lambda _: None, Sink()).link(source)
     with suppress(OutsideError) if is_mutant else nullcontext():
-        _hold(module, result.proved, random, tally, is_mutant=is_mutant)
+        _hold(text, module, result.proved, random, tally, is_mutant=is_mutant)
     return tally
 
 
 def _hold(
+    text: str,
     module: LinkedModule,
     proved: Iterable[str],
     random: Random,
@@ -121,6 +125,8 @@ def _hold(
         tally.slopes += slopes_hold(module, random)
     for name in module.trains:
         tally.slopes += follows_slopes(module, name, random)
+        if not is_mutant and text.rstrip().endswith(module.trains[name].span.text.rstrip()):
+            tally.repeats += repeats_as_steps(text, name, random.randrange(1000))
 
 
 def _proved_block(subject: Subject, random: Random, tally: Tally) -> None:

@@ -64,6 +64,8 @@ def run_statement(
             return run_if(statement, frame, rest)
         case ast.For():
             return run_for(statement, frame)
+        case ast.Repeat() | ast.Minimize() | ast.Project() | ast.Metric() | ast.Show() | ast.Run():
+            raise refuse_train_statement(statement, frame)
         case ast.Scan():
             run_scan(statement, frame)
         case ast.Declare():
@@ -72,8 +74,6 @@ def run_statement(
             declare_layer(statement, frame)
         case ast.Update():
             set_update(statement, frame)
-        case ast.Minimize() | ast.Project() | ast.Metric() | ast.Show() | ast.Run():
-            raise refuse_train_statement(statement, frame)
     return None
 
 

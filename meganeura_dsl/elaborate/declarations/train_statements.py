@@ -1,12 +1,14 @@
-"""Statements of `train` blocks: `minimize`, `project`, `metric` and `show`."""
+"""Statements of `train` blocks: `minimize`, `repeat`, `project`, `metric` and `show`."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypedDict
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, run_statement
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
+from meganeura_dsl.elaborate.body.statements.scans import run_scan
 from meganeura_dsl.elaborate.declarations.projections import project
 from meganeura_dsl.elaborate.problems.objective_problems import (
     MovedTwice,
@@ -19,13 +21,15 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     MetricNotScalar,
     NoPicture,
 )
+from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.state import ElaboratedObjective
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import reduce_mean
 from meganeura_dsl.elaborate.typecheck.tensor_values import cast
 from meganeura_dsl.elaborate.values import Results, Tensor
 from meganeura_dsl.ir import ops
-from meganeura_dsl.ir.objectives import reached, used
+from meganeura_dsl.ir.objectives import Moved, reached, reached_values, used
 from meganeura_dsl.ir.outputs import Shown
 from meganeura_dsl.ir.reserved_names import RECORDED
 from meganeura_dsl.ir.types import DType, TensorType
@@ -48,6 +52,8 @@ def run_train_statement(
     match statement:
         case ast.Minimize():
             _minimize(statement, frame)
+        case ast.Repeat():
+            _repeat(statement, frame)
         case ast.Project(path=path):
             text = path_text(path, frame)
             project(statement, text, _below(text, path, frame, "project"), frame)
@@ -104,24 +110,83 @@ def _minimize(statement: ast.Minimize, frame: Frame) -> None:
         raise ProblemError(LossNotScalar(frame.location(statement.value.span), str(loss.type)))
     paths = tuple(path_text(each, frame) for each in statement.over)
     moves = _moves(statement, loss, paths, frame) if state.context.training else frozenset[str]()
-    known = state.train.outputs.get(LOSS)
-    if known is not None:
-        terms = (cast(frame, statement.span, each, DType.F32) for each in (known, loss))
-        state.train.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)
-    else:
-        state.train.outputs[LOSS] = loss
     location = frame.location(statement.span)
-    state.train.objectives.append(
-        ElaboratedObjective(len(state.train.objectives), loss, moves, location, bool(paths))
-    )
+    objective = ElaboratedObjective(len(state.train.objectives), loss, moves, location, bool(paths))
+    state.train.objectives.append(objective)
+    iteration = _iteration(frame)
+    if iteration is None:
+        _add_to_loss(statement.span, loss, frame)
+    else:
+        iteration.losses.append(loss)
+        iteration.moved |= moves
+        for name in moves:
+            leaf = state.body.leaves[name].op
+            assert isinstance(leaf, ops.Parameter)
+            state.body.updates[name] = state.build.add(Moved.by(objective.number, leaf))
     frame.names.update((name, state.current(name)) for name in frame.own & moves)
+
+
+def _iteration(frame: Frame) -> OpenScan | None:
+    """The iteration of a `repeat` that is being elaborated, if one is."""
+    return next(reversed(frame.state.scans.values()), None)
+
+
+def _add_to_loss(span: Span, loss: Tensor, frame: Frame) -> None:
+    """Adds to the output that is the sum of all losses."""
+    outputs = frame.state.train.outputs
+    known = outputs.get(LOSS)
+    if known is None:
+        outputs[LOSS] = loss
+        return
+    terms = (cast(frame, span, each, DType.F32) for each in (known, loss))
+    outputs[LOSS] = frame.add(span, ops.Add(), *terms)
+
+
+def _repeat(statement: ast.Repeat, frame: Frame) -> None:
+    """Objectives that move the same parameters at each iteration, one after the other.
+
+    The loss of each is the mean of those of its iterations. What stands behind finds constants.
+    """
+    train = frame.state.train
+    before = len(train.objectives)
+    losses = run_scan(statement, frame)
+    train = frame.state.train  # an iteration that is elaborated again begins with another
+    moving = train.objectives[before:]
+    if not moving:
+        cure = Help("what moves no weights is a", f"scan {_header(statement)}:")
+        raise frame.refuse(statement.variable.span, "`repeat`", "needs a `minimize`", cure)
+    for objective, loss in zip(moving, losses, strict=True):
+        train.objectives[objective.number] = replace(objective, loss=loss)
+        mean = reduce_mean(frame, statement.span, loss, (0,))
+        _add_to_loss(statement.span, mean, frame)
+
+
+def _header(statement: ast.Repeat) -> str:
+    """The variable and the range of a `repeat`."""
+    start, stop = statement.start.span.text, statement.stop.span.text
+    return f"{statement.variable.text} in {start}..{stop}"
+
+
+def _reached(loss: Tensor, frame: Frame) -> frozenset[str]:
+    """The names of the parameters that the gradient of a loss reaches.
+
+    In a `repeat` a parameter is what the iteration finds, and no gradient goes through what was
+    computed before.
+    """
+    iteration = _iteration(frame)
+    if iteration is None:
+        return reached(loss)
+    found_as = {leaf.id: name for name, leaf in iteration.states.items()}
+    values = reached_values(loss, frozenset(found_as))
+    inside = {found_as[each.id] for each in values if each.id in found_as}
+    return frozenset(inside | (reached(loss) - iteration.known))
 
 
 def _moves(
     statement: ast.Minimize, loss: Tensor, paths: tuple[str, ...], frame: Frame
 ) -> frozenset[str]:
     """The names of the parameters that an objective moves."""
-    state, below = frame.state, reached(loss)
+    state, below = frame.state, _reached(loss, frame)
     moves = below
     if paths:
         over = zip(paths, statement.over, strict=True)
@@ -136,7 +201,7 @@ def _moves(
         if name in moves and mover is not None:
             problem = MovedTwice(frame.location(statement.span), name, mover.location)
             if paths and not mover.is_limited:
-                over = _only(reached(mover.loss), moves, frame)
+                over = _only(_reached(mover.loss, frame), moves, frame)
                 problem = replace(problem, open=mover.location, over=over)
             elif not paths:
                 problem = replace(problem, over=_only(below, mover.moves, frame))
@@ -144,9 +209,11 @@ def _moves(
                     problem = replace(problem, **_shared(mover.loss, loss, frame))
             raise ProblemError(problem)
     trains = any(each.kind == "param" for each in state.body.parameters.values())
-    if (paths or trains) and moves.isdisjoint(below):
-        is_first = not state.train.objectives
-        raise ProblemError(NothingReached(frame.location(statement.value.span), paths, is_first))
+    is_repeated = _iteration(frame) is not None
+    if (paths or trains or is_repeated) and moves.isdisjoint(below):
+        location, is_first = frame.location(statement.value.span), not state.train.objectives
+        is_again = any(each.location.span == statement.span for each in state.train.objectives)
+        raise ProblemError(NothingReached(location, paths, is_first, is_repeated, is_again))
     return moves
 
 

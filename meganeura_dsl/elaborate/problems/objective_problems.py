@@ -6,6 +6,8 @@ from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location
 
+_AGAIN = Help("moves one after the other are a `repeat`, in place of the `for`")
+
 
 class NothingOver(LocatedProblem, code="E0506", topic="training"):
     """An objective is minimized over a path that no parameter is below, or one is projected."""
@@ -58,6 +60,8 @@ class MovedTwice(LocatedProblem, code="E0508", topic="training"):
         if len(self.known) > 1:
             named = quoted(self.known, "and")
             return Help(f"say by `over` which of {named} each of the two moves")
+        if self.first.span == self.location.span:
+            return _AGAIN
         if self.known:
             return Help("minimize the sum of the two losses, as one objective moves a parameter")
         return Help("say by `over` what the objective moves, without this")
@@ -90,6 +94,10 @@ class NothingReached(LocatedProblem, code="E0584", topic="training"):
     over: tuple[str, ...]
     is_first: bool
     """True if there is no objective above."""
+    is_repeated: bool = False
+    """True in a `repeat`."""
+    is_again: bool = False
+    """True in a later iteration of a `for`."""
 
     def report(self) -> Report:
         if self.over:
@@ -104,6 +112,13 @@ class NothingReached(LocatedProblem, code="E0584", topic="training"):
 
     def _cure(self) -> Help:
         stops = "`stop_gradient`, `==` and `argmax` pass no gradient"
+        if self.is_repeated:
+            return Help(
+                f"{stops}, and what stands above a `repeat` is constant in it:\n"
+                "compute in it what the weights are to change"
+            )
+        if self.is_again:
+            return _AGAIN
         if self.over:
             return Help(f"{stops}: leave them out on the way to {quoted(self.over, 'or')}")
         if self.is_first:

@@ -3,6 +3,7 @@
 from meganeura_dsl.diagnostics.problem import Help, Report
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
 from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
+from meganeura_dsl.syntax import ast
 
 _ONE_BODY = "a scan has one body for all rounds"
 
@@ -74,3 +75,21 @@ class LabelOfRound(LocatedProblem, code="E0224", topic="naming"):
             "the label differs from round to round",
             cure=Help("leave the index out, or write `for` if each round is a layer of its own"),
         )
+
+
+def misplaced(node: ast.Node, around: ast.Scan) -> Help | None:
+    """The cure for a statement of a `train` block that does not stand in this scan."""
+    index = around.variable.text
+    text = " ".join(around.span.text.splitlines()[0].split())
+    match node:
+        case ast.Minimize() | ast.Project():
+            code = text.replace("scan", "repeat", 1)
+            return Help("iterations that move weights are a `repeat`", code)
+        case ast.Metric(name=name, value=value):
+            collected = f"{name.text}_of[{index}] = {' '.join(value.span.text.split())}"
+            words = "collect what each iteration measures, and measure it behind"
+            return Help(words, f"{collected}\nmetric {name.text} = mean({name.text}_of)")
+        case ast.Repeat() if isinstance(around, ast.Repeat):
+            return Help("let one `repeat` count the iterations of both, and compute both indices")
+        case _:
+            return None

@@ -59,6 +59,12 @@ class OpenScan:
     """True if this iteration counts."""
     safe: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """The value of a carried name in the body of a scan with `while`."""
+    known: frozenset[str] = frozenset()
+    """The parameters and states that were declared before the scan."""
+    losses: list[Tensor] = field(default_factory=list["Tensor"])
+    """The losses that an iteration of a `repeat` minimizes."""
+    moved: set[str] = field(default_factory=set[str])
+    """The parameters that these losses move."""
     key: Tensor | None = None
     """The counter of the iteration's random draws, u32[2], if it draws."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from meganeura_dsl.elaborate.scope.body import ATTEMPT, UNDONE, Body
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.state import Train
 from meganeura_dsl.elaborate.values import ElabValue
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Condition, Facts
@@ -21,6 +22,7 @@ class Savepoint:
     scan_locals: dict[str, str]
     facts: Facts
     body: Body
+    train: Train
     choices: tuple[int, int, int]
     """The numbers of decisions made, of words about them and of conditions assumed."""
 
@@ -31,6 +33,7 @@ class Savepoint:
         return Savepoint(
             dict(frame.names), dict(frame.layers), set(frame.own),
             dict(frame.scan_locals), frame.facts, frame.state.body.savepoint(),
+            frame.state.train.copy(),
             (choices.next, len(choices.words), len(choices.assumed)),
         )  # fmt: skip
 
@@ -51,6 +54,7 @@ class Savepoint:
         """Undo what an iteration did that is elaborated again, with its choices."""
         self._undo_names(frame)
         frame.state.body.undo(self.body, UNDONE)
+        frame.state.train = self.train.copy()
         frame.choices.next, words, _ = self.choices
         del frame.choices.words[words:]
 

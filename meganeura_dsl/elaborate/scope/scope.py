@@ -291,6 +291,12 @@ class ElaborationState:
         """The objective that has moved a parameter, if one has."""
         return next((each for each in self.train.objectives if name in each.moves), None)
 
+    def is_carried(self, name: str) -> bool:
+        """True if a parameter or state is as the iteration that is being elaborated found it."""
+        scan = next(reversed(self.scans.values()), None)
+        found = None if scan is None else scan.states.get(name)
+        return found is not None and self.body.updates.get(name) is found
+
     @property
     def rounds_open(self) -> tuple[int, ...]:
         """A key for the open iterations, which tells their values from those of others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from meganeura_dsl.elaborate.problems.location import Location
@@ -47,6 +47,13 @@ class Train:
     """The names of what is shown."""
     counter: str | None = None
     """The size that counts examples."""
+
+    def copy(self) -> Train:
+        """Returns a copy to go back to, when an iteration is elaborated again."""
+        return replace(
+            self, outputs=dict(self.outputs), objectives=list(self.objectives),
+            unprojected=dict(self.unprojected), shown=set(self.shown),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

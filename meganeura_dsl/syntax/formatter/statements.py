@@ -243,7 +243,7 @@ def _declare(phrase: Phrase, node: ast.Declare) -> None:
 
 
 def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
-    word = "for" if isinstance(node, ast.For) else "scan"
+    word = {ast.For: "for", ast.Scan: "scan", ast.Repeat: "repeat"}[type(node)]
     phrase.write(f"{word} {node.variable.text} in ")
     phrase.condition(node.start)
     phrase.write("..")

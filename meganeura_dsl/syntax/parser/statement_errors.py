@@ -10,7 +10,8 @@ from meganeura_dsl.syntax.problems.block_text import bracketed
 from meganeura_dsl.syntax.problems.loop_words import rounds_of
 
 _HEADER = re.compile(
-    r"(?:for|scan)[ ]+(?P<names>[\w, ()]+?)[ ]+in[ ]+(?P<over>[^\n#]+?)[ ]*:[ ]*(?:#[^\n]*)?$",
+    r"(?:for|scan|repeat)[ ]+(?P<names>[\w, ()]+?)[ ]+in[ ]+"
+    r"(?P<over>[^\n#]+?)[ ]*:[ ]*(?:#[^\n]*)?$",
     re.MULTILINE,
 )
 
@@ -20,7 +21,7 @@ def loop_without_range(failure: Failure) -> Problem | None:
     head, is_end = failure.head, failure.token.kind == "COLON" and "RANGE" in failure.accepts
     is_target = failure.accepts_only("IN") and failure.token.kind in ("COMMA", "LPAR")
     is_target |= failure.accepts_only("NAME") and failure.token.kind == "LPAR"
-    if head.text not in ("for", "scan") or not (is_end or is_target):
+    if head.text not in ("for", "scan", "repeat") or not (is_end or is_target):
         return None
     text = failure.source.text
     found = _HEADER.match(text, head.start)

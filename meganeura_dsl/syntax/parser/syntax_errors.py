@@ -30,10 +30,10 @@ Rule = Callable[[Failure], Problem | None]
 
 _DECLARATIONS = ("from", "def", "block", "optimizer", "model", "train", "expect")
 _STATEMENTS = (
-    "cache", "for", "frozen", "if", "layer", "metric", "minimize", "param", "project", "return",
-    "run", "scan", "show", "state", "update",
+    "cache", "for", "frozen", "if", "layer", "metric", "minimize", "param", "project", "repeat",
+    "return", "run", "scan", "show", "state", "update",
 )  # fmt: skip
-_OPENERS = ("block", "optimizer", "train", "if", "else", "for", "run", "scan")
+_OPENERS = ("block", "optimizer", "train", "if", "else", "for", "repeat", "run", "scan")
 _OPERATORS = (
     "PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "PIPE", "ARROW", "RANGE", "EQUAL",
 )  # fmt: skip

@@ -31,7 +31,7 @@ _FOREIGN_VALUES = {
 }
 
 
-_OF_TRAININGS = (ast.Minimize, ast.Project, ast.Metric, ast.Show, ast.Run)
+_OF_TRAININGS = (ast.Repeat, ast.Minimize, ast.Project, ast.Metric, ast.Show, ast.Run)
 """The statements of `train` blocks alone."""
 
 
@@ -194,6 +194,16 @@ def _update_part(
     span: Span, name: Token, entries: tuple[ast.Entry, ...], value: ast.Expression
 ) -> ast.Update:
     return ast.Update(span, ast.Path(_span_of(span, name), (name.text,)), value, entries)
+
+
+def _repeat(
+    span: Span,
+    variable: ast.Name,
+    start: ast.Expression,
+    stop: ast.Expression,
+    body: tuple[ast.Statement, ...],
+) -> ast.Repeat:
+    return ast.Repeat(span, variable, start, stop, None, body)
 
 
 def _minimize(span: Span, value: ast.Expression, over: tuple[ast.Path, ...] | None) -> ast.Minimize:
@@ -483,6 +493,7 @@ ACTIONS: dict[str, Action] = {
     "for": ast.For,
     "part": _part,
     "scan": ast.Scan,
+    "repeat": _repeat,
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,

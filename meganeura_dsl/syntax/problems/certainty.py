@@ -20,7 +20,7 @@ _WITHOUT_CODE = re.compile(r'"[^"\n]*"|#[^\n]*')
 _MOVABLE = re.compile(r"\|>|->|\*\*|//|[=!<>]=|[-+*/%@<>]|and|or")
 _LAST_ITEM = re.compile(rf"(?:{_NAME}\s*=\s*)?{_ATOM}")
 _STATEMENT = re.compile(
-    rf"(?:return|if|for|else|param|frozen|state|layer|update|minimize|project|metric|run)\b|{_NAME}(?:\s*,\s*{_NAME})*\s*=(?!=)"
+    rf"(?:return|if|for|else|param|frozen|state|layer|update|minimize|project|repeat|metric|run)\b|{_NAME}(?:\s*,\s*{_NAME})*\s*=(?!=)"
 )
 
 _DEFINITION_BODY = re.compile(

@@ -28,6 +28,7 @@ WORDS = st.sampled_from(
         "layer",
         "param",
         "run",
+        "repeat",
         "scan",
         "cache",
         "state",
@@ -171,7 +172,9 @@ IN_TRAIN = st.one_of(
 )
 
 
-def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...]]:
+def bodies(
+    simple: Strategy[ast.Statement], *, in_train: bool = False
+) -> Strategy[tuple[ast.Statement, ...]]:
     """Statements, some of which have bodies of their own."""
 
     def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
@@ -180,6 +183,7 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
             made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)),
             made(ast.For, *rounds, body),
             made(ast.Scan, *rounds, st.none() | EXPRESSIONS, body),
+            *((made(ast.Repeat, *rounds, st.none(), body),) if in_train else ()),
         )
 
     return several(st.recursive(simple, nested, max_leaves=4), 1)
@@ -278,7 +282,7 @@ DECLARATIONS: Strategy[ast.Declaration] = st.one_of(
     made(ast.Def, NAMES, PARAMETERS, EXPRESSIONS),
     _blocks(),
     made(ast.Model, NAMES, _call(st.none() | PATHS | HERE, DOTTED, EXPRESSIONS)),
-    made(ast.Train, NAMES, INPUTS, several(EXPRESSIONS), bodies(IN_TRAIN)),
+    made(ast.Train, NAMES, INPUTS, several(EXPRESSIONS), bodies(IN_TRAIN, in_train=True)),
     made(ast.ExpectHas, APPLIED, COUNTS),
     made(ast.ExpectHolds, APPLIED, several(made(ast.Held, PATHS, TYPES), 1)),
     made(ast.ExpectMaps, APPLIED, several(TYPES, 1), _results(), several(EXPRESSIONS)),

@@ -265,8 +265,8 @@ def test_line_breaks_of_other_systems(name: str) -> None:
 # --- words that are keywords only in their place -------------------------------------------------
 
 SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "layer", "maps",
-        "metric", "minimize", "model", "param", "project", "run", "show", "state", "train",
-        "update", "where")  # fmt: skip
+        "metric", "minimize", "model", "param", "project", "repeat", "run", "show", "state",
+        "train", "update", "where")  # fmt: skip
 
 
 SOFT_PROGRAM = """\

@@ -111,7 +111,7 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
             value = " ".join(statement.value.span.text.split())
             code = f"project {relative} = {value}" if set(names) == {relative} else ""
             raise ProblemError(MovedTwice(location, name, mover.location, projected=code))
-        if name in state.body.updates:
+        if name in state.body.updates and not state.is_carried(name):
             cure = "is updated by the layer itself: apply it with `training=false`"
             raise frame.refuse(statement.span, f"`{name}`", cure)
         of = {key: rows[key][name] for key in rows}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.scan_reads import note_read
 from meganeura_dsl.elaborate.body.statements.carried_names import (
     carry_rebound,
@@ -29,7 +30,11 @@ from meganeura_dsl.elaborate.body.statements.scan_names import (
 )
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, NoRound
+from meganeura_dsl.elaborate.problems.scan_problems import (
+    DiffersByRound,
+    NoRound,
+    misplaced,
+)
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
 from meganeura_dsl.elaborate.scope.named_values import note_value
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol
@@ -54,6 +59,7 @@ from meganeura_dsl.elaborate.values import (
     is_tensor,
 )
 from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.objectives import Entering
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Facts, Unproved
@@ -64,15 +70,18 @@ MOST_BOUNDS = 12
 """Bounds of whole numbers that are tried of each of those that iterations carry."""
 
 
-def run_scan(statement: ast.Scan, frame: Frame) -> None:
-    """Elaborate one iteration at any index, and bind what all iterations together leave."""
+def run_scan(statement: ast.Scan, frame: Frame) -> tuple[Tensor, ...]:
+    """Elaborate one iteration at any index, and bind what all iterations together leave.
+
+    Returns the losses of a `repeat`, each with one entry for each iteration.
+    """
     if frame.state.abstract.symbols:
         raise UndecidableError("how many rounds there are may depend on a number")
     with frame.state.without_recovery():
-        _run_rounds(statement, frame, dim(new_symbol(statement.variable.text, frame)))
+        return _run_rounds(statement, frame, dim(new_symbol(statement.variable.text, frame)))
 
 
-def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
+def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> tuple[Tensor, ...]:
     """Elaborate one iteration at `index`, a new symbol, and bind the results of all."""
     _require_fitting(statement, frame)
     start, stop = (evaluate_size(end, frame) for end in (statement.start, statement.stop))
@@ -87,24 +96,24 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
     round_ = _Round(statement, frame, (index, start, stop), inside, is_certain)
     if isinstance(start, int) and isinstance(stop, int) and start >= stop:
         _declare_alone(round_, saved)
-        return
+        return ()
     if not is_certain:
         frame.state.uncertain.has_rounds[Compare("<", start, stop)] = None
     known = _known(statement, frame)
-    updated: dict[str, TensorType] = {}
+    updated = _moving(frame) if isinstance(statement, ast.Repeat) else {}
     while True:
         scan = round_.run(updated, known)
-        updates, kept = saved.updated(frame), round_.kept(scan, known)
-        if kept == known and (updated or not updates):
+        updates, kept = _updated(saved, frame, scan), round_.kept(scan, known)
+        if kept == known and updates == updated:
             break
         # The round updates states, so that it finds what the round before it left of them, or what
         # was known before the first round is not so before the others.
         saved.undo_iteration(frame)
-        updated, known = updated or updates, kept
+        updated, known = updates, kept
     _require_slices(scan, facts)
     rounds, states = dict(frame.names), dict(frame.state.body.updates)
     frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
-    _close(statement, frame, scan, rounds, states)
+    losses = _close(statement, frame, scan, rounds, states)
     join_parts(frame, scan)
     for name, bounds in known.items():
         after = frame.names.get(name, 0)
@@ -114,6 +123,29 @@ def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> None:
     for fact in learned:
         facts = facts.assume(fact)
     frame.build.facts = facts
+    return losses
+
+
+def _moving(frame: Frame) -> dict[str, TensorType]:
+    """Returns the types of the parameters that the iterations of a `repeat` may move, by name."""
+    state = frame.state
+    if not state.context.training:
+        return {}
+    return {
+        name: info.type
+        for name, info in state.body.parameters.items()
+        if info.kind == "param" and name not in state.body.updates and state.mover(name) is None
+    }
+
+
+def _updated(saved: Savepoint, frame: Frame, scan: OpenScan) -> dict[str, TensorType]:
+    """Returns the types of what an iteration updates or moves, by name."""
+    return {
+        name: of
+        for name, of in saved.updated(frame).items()
+        if frame.state.body.parameters[name].kind != "param"
+        or frame.state.body.updates[name] is not scan.states.get(name)
+    }
 
 
 def _declare_alone(round_: "_Round", saved: Savepoint) -> None:
@@ -249,16 +281,22 @@ def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
     """Refuse statements that stand in no iteration."""
     for node in walk(statement):
         match node:
+            case ast.Minimize() | ast.Project() if isinstance(statement, ast.Repeat):
+                pass
+            case ast.Repeat() if node is statement:
+                pass
             case (
                 ast.Return()
+                | ast.Repeat()
                 | ast.Minimize()
                 | ast.Project()
                 | ast.Metric()
                 | ast.Show()
                 | ast.Run()
             ):
-                word = type(node).__name__.lower()
-                raise frame.refuse(node.span, f"`{word}`", "does not stand in a `scan`")
+                word, around = (type(each).__name__.lower() for each in (node, statement))
+                where, cure = f"does not stand in a `{around}`", misplaced(node, statement)
+                raise frame.refuse(node.span, f"`{word}`", where, cure)
             case _:
                 pass
 
@@ -285,6 +323,11 @@ def _has_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> b
     if is_general and facts.proves(Compare(">=", start, stop)):
         variable = statement.variable.text
         raise ProblemError(NoRound(frame.location(span), variable, show(start), show(stop)))
+    if isinstance(statement, ast.Repeat):
+        try:
+            facts.require(Compare("<", start, stop), "a `repeat` has an iteration")
+        except Unproved as error:
+            raise frame.refused(span, error) from error
     return False
 
 
@@ -309,6 +352,7 @@ def _opened(
     return OpenScan(
         frame, region, index, start, stop, frame.build.count, carried, before, parts, once, bound,
         is_certain=is_certain, read=set(in_parts(grouped)), grouped=grouped,
+        known=frozenset(frame.state.body.parameters),
     )  # fmt: skip
 
 
@@ -318,8 +362,8 @@ def _close(
     scan: OpenScan,
     rounds: Mapping[str, ElabValue],
     updates: Mapping[str, Tensor],
-) -> None:
-    """Make the scan, and bind what it leaves."""
+) -> tuple[Tensor, ...]:
+    """Make the scan, and bind what it leaves; returns the losses of a `repeat`."""
     carries: dict[str, Carry] = {}
     for name, leaf in scan.carried.items():
         after = rounds.get(name, leaf)
@@ -338,7 +382,7 @@ def _close(
     states = {
         name: Carry(
             leaf,
-            frame.state.current(name),
+            _first(frame, name) if name in scan.moved else frame.state.current(name),
             chosen(frame, statement.span, scan, updates[name], leaf),
         )
         for name, leaf in scan.states.items()
@@ -346,19 +390,23 @@ def _close(
     ended = set(rounds) - set(frame.names) - {statement.variable.text}
     frame.scan_locals = {**dict.fromkeys(ended, ""), **frame.scan_locals}
     written = scan.written
-    if not carries and not states and not written:
-        return
+    losses = [Collected(each, 0) for each in scan.losses]
+    if not carries and not states and not written and not losses:
+        return ()
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
     kept = [Collected(collected_slice(frame, scan, each), each.axis) for each in written.values()]
     ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
     ending = _ending(statement, frame, scan)
     with frame.state.uncertain.with_rounds(frame.build):
         attributes, operands = scan.region.close(
-            [*carries.values(), *states.values(), *ending], [*kept, *ends], backward=backward
+            [*carries.values(), *states.values(), *ending],
+            [*kept, *ends, *losses],
+            backward=backward,
         )
     stops = scan.goes_on is not None
     first = frame.add(statement.span, ops.Scan(*attributes, stops=stops), *operands)
-    results = frame.build.results_of(first)
+    found = frame.build.results_of(first)
+    results = found if not losses else [constant(frame, statement.span, each) for each in found]
     for name, result in zip(carries, results, strict=False):
         frame.names[name] = bound_value(frame, statement.span, name, result)
         note_value(frame, name, frame.names[name])
@@ -369,6 +417,19 @@ def _close(
     bind_written(statement, frame, scan, (given, backward))
     for name in (*carries, *written):
         frame.scan_locals.pop(name, None)
+    return tuple(found[len(found) - len(losses) :])
+
+
+def _first(frame: Frame, name: str) -> Tensor:
+    """The value of a parameter before the iterations that move it."""
+    leaf = frame.state.body.leaves[name].op
+    assert isinstance(leaf, ops.Parameter)
+    return frame.build.add(Entering.of(leaf))
+
+
+def constant(frame: Frame, span: Span, value: Tensor) -> Tensor:
+    """A value that no gradient goes through."""
+    return frame.add(span, ops.StopGradient(), value) if value.type.dtype.is_float else value
 
 
 def _ending(statement: ast.Scan, frame: Frame, scan: OpenScan) -> list[Carry]:

@@ -1,13 +1,15 @@
 """The graphs of a `train` block: steps and evaluations, for batches of any size."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Protocol
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph
@@ -19,7 +21,7 @@ from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.parameter_groups import group_problems
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
-from meganeura_dsl.settings.settings_problems import MetricTaken
+from meganeura_dsl.settings.settings_problems import MetricTaken, MovedInRepeat
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.joined_loss import Joins, joins_of, with_joined_loss
@@ -279,8 +281,23 @@ def require_trainable(settings: RunSettings, written: RawSettings, forward: Elab
     if settings.gradient_norm and name in forward.graph.outputs:
         span = written[name].span if name in written else whole(f"{name}=true")
         problems.append(MetricTaken(span, name))
+    problems += _moved_again(settings, written, training.moved_again(forward.graph))
     if problems:
         raise ProblemsError(tuple(problems))
+
+
+def _moved_again(
+    settings: RunSettings, written: RawSettings, names: Sequence[str]
+) -> Iterator[Problem]:
+    """The settings that ask for fewer moves of parameters that a `repeat` moves, by their names."""
+    asked = [("accumulate", "*")] if settings.accumulate > 1 else []
+    asked += [(setting_key("every", glob), glob) for glob in settings.intervals]
+    for key, glob in asked:
+        name = next((each for each in names if fnmatchcase(each, glob)), None)
+        if name is not None:
+            value = settings.accumulate if key == "accumulate" else settings.intervals[glob]
+            span = written[key].span if key in written else whole(f"{key}={value}")
+            yield MovedInRepeat(span, key, name)
 
 
 def training_settings(
