@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meganeura.model import Model, WritingOptions
+    from meganeura.notebook.magic import Shell
     from meganeura.program import Program, Run, Weights
     from meganeura.trainer import Trainer
     from meganeura.trainer_results import StepResult
@@ -63,6 +64,7 @@ __all__ = [
     "import_onnx",
     "import_torch",
     "load",
+    "loads",
 ]
 
 _LOADED_WHEN_USED = {
@@ -104,6 +106,24 @@ def load(target: str | PathLike[str]) -> Program:
     from meganeura.program import Program
 
     return Program.load(fspath(target))
+
+
+def loads(text: str, name: str = "<text>") -> Program:
+    """A program from its text, which messages call `name`: `meganeura.loads("block ...")`.
+
+    Imports and data are found in the folder of `name` as a path, by default the working folder.
+    Raises `ProblemError` and `ProblemsError` as `load` does.
+    """
+    from meganeura.program import Program
+
+    return Program.from_text(text, name)
+
+
+def load_ipython_extension(shell: Shell) -> None:
+    """`%load_ext meganeura` in a notebook: `%%mgn` makes a cell a program."""
+    from meganeura.notebook.magic import register
+
+    register(shell)
 
 
 def check(target: str | PathLike[str]) -> CheckResult:

@@ -10,6 +10,7 @@ from typing import SupportsIndex, TypedDict, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from meganeura.notebook.views import model_html
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
 from meganeura_dsl.elaborate.declarations.models import Elaboration
@@ -130,6 +131,13 @@ class Model:
         if self.parameters and not self.values:
             held += ", without values"
         return f"<Model {self._program.model(self._name)}({inputs}): {held}>"
+
+    def _repr_html_(self) -> str:
+        """The inputs, the parameters and the layers, for a notebook."""
+        inputs = [(name, str(of)) for name, of in self.inputs.items() if name != COUNTER]
+        count = f"{len(self.parameters)}" + ("" if self.values else ", without values")
+        facts = [*inputs, ("parameters", count if self.parameters else "")]
+        return model_html(self._program.model(self._name), facts, self.summary().text())
 
     def load(self, start: Start, seed: int) -> None:
         """Take the weights of files, all of them or none; what may be missing starts anew.

@@ -10,9 +10,12 @@ from warnings import warn
 import numpy as np
 
 from meganeura.model import Model
+from meganeura.notebook.live_run import live_run
+from meganeura.notebook.views import measures, program_html, run_html
 from meganeura.trainer import Trainer
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.settings.setting_values import whole
@@ -99,6 +102,19 @@ class Run:
         said = f",{held} {numbers}" if numbers else ""
         return f"<Run {self.train} in {self.folder}: {self.steps:,} steps{said}>"
 
+    def _repr_html_(self) -> str:
+        """The last measurements, the files and the curves, for a notebook."""
+        held_out = self.held_out[-1].items() if self.held_out else ()
+        training = () if self.final_loss is None else (("loss", self.final_loss),)
+        facts = [
+            ("steps", f"{self.steps:,}"),
+            ("held out", measures(held_out)),
+            ("last epoch", measures(training)),
+            ("weights", str(self.weights)),
+            ("page", str(self.report)),
+        ]
+        return run_html(self.train, self.folder, facts)
+
     @property
     def final_loss(self) -> float | None:
         """The mean training loss of the last epoch; `None` if there was none."""
@@ -128,14 +144,21 @@ class Run:
 class Program:
     """A proved .mgn file."""
 
-    def __init__(self, target: str, program: pipeline.Program) -> None:
+    def __init__(self, target: str, program: pipeline.Program, folder: Path) -> None:
         self._target = target
         self._program = program
+        self._folder = folder
+        """The folder that relative paths of the program start at."""
 
     @classmethod
     def load(cls, target: str) -> Self:
         """See `meganeura.load`."""
-        return cls(target, pipeline.load(target))
+        return cls(target, pipeline.load(target), pipeline.find(target).path.parent)
+
+    @classmethod
+    def from_text(cls, text: str, name: str) -> Self:
+        """See `meganeura.loads`."""
+        return cls(name, pipeline.load_text(Source(name, text)), Path(name).parent)
 
     def __repr__(self) -> str:
         """`<Program digits_mlp: models digits_mlp; train fit>`."""
@@ -144,6 +167,15 @@ class Program:
         return (
             f"<Program {self._target}: {models}{'; train ' + ', '.join(trains) if trains else ''}>"
         )
+
+    def _repr_html_(self) -> str:
+        """The declarations, the notes and the text, for a notebook."""
+        facts = [
+            ("models", ", ".join(self.models)),
+            ("train", ", ".join(self._program.trains)),
+            ("blocks", ", ".join(self._program.module.blocks)),
+        ]
+        return program_html(self._target, self._program.source.text, facts, self.notes)
 
     @property
     def notes(self) -> tuple[Report, ...]:
@@ -198,6 +230,7 @@ class Program:
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         watch: Watch | Sequence[Watch] | None = None,
+        live: bool = True,
         resume: Path | str | None = None,
     ) -> Run:
         """Train as its `train` block of that name says, with some settings replaced.
@@ -214,6 +247,7 @@ class Program:
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
         raises ends the run; `StopTraining` ends it after the current step, and all is saved.
+        In a notebook the cell shows the run while it goes on, unless `live` is False.
         `resume` is the folder of a run that goes on, on the same data, as `--resume` has it: to the
         bit, also where the data is given from Python.
         Losses and metrics are means over examples, in the units of the program. Raises
@@ -222,7 +256,6 @@ class Program:
         given weights or another folder.
         """
         name = self._program.train(name)
-        folder = pipeline.find(self._target).path.parent
         start = _start_of(weights, allow_missing, allow_unexpected)
         overrides = _overrides(settings, device)
         if isinstance(validation, int | float | str | Path):
@@ -232,8 +265,9 @@ class Program:
             overrides += [f"data={data}"]
             data = None
         given = PythonData(data, validation)
-        request = RunRequest(self._program, name, folder, overrides, given)
-        record = _Record(_several(watch))
+        request = RunRequest(self._program, name, self._folder, overrides, given)
+        shown = live_run() if live else None
+        record = _Record([*_several(watch), *([] if shown is None else [shown])])
         with ExitStack() as held:
             if resume is None:
                 job = prepare_new(request, start)
@@ -340,14 +374,13 @@ class Program:
         the program holds nothing out. Nothing is trained. Raises as `train` does.
         """
         name = self._program.train(name)
-        folder = pipeline.find(self._target).path.parent
         overrides = [] if data is None else ["validation=none"]
         overrides += _overrides(settings, device)
         if isinstance(data, str | Path):
             overrides += [f"data={data}"]
             data = None
         start = _start(weights, Allowed())
-        found = measure(self._program, name, folder, overrides, start, data)
+        found = measure(self._program, name, self._folder, overrides, start, data)
         for difference in found.differences:
             warn(f"the weights were trained on other inputs: {difference}", stacklevel=2)
         return dict(found.values)

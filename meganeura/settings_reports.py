@@ -14,7 +14,7 @@ from meganeura_dsl.resources import standard_models
 from meganeura_dsl.syntax import ast
 
 if TYPE_CHECKING:
-    from meganeura_dsl.checker import CheckResult
+    from meganeura_dsl.check_result import CheckResult
     from meganeura_dsl.settings.run_settings import RunSettings
     from meganeura_dsl.settings.setting_values import RawSettings
 

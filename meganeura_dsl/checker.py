@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from meganeura_dsl.check_result import CheckResult
 from meganeura_dsl.diagnostics.problem import (
     Label,
     Problem,
     ProblemError,
-    Report,
     Severity,
     Sink,
 )
@@ -60,38 +60,6 @@ from meganeura_dsl.symbolic.assumptions import Facts, Recorder
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.target_problems import UnknownTarget
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """The result of a check: all problems, the declarations that were proved, and the types."""
-
-    program: Program
-    problems: tuple[Problem, ...]
-    types: Mapping[tuple[int, str], TensorType]
-    proved: tuple[str, ...]
-    holds: int
-    values: tuple[Binding, ...] = ()
-    """Every visible value of the file, the first at its place: names, and stages of pipes."""
-    elaborations: Mapping[str, Elaboration] = field(default_factory=dict[str, Elaboration])
-    """The models that hold, by name, with the parameters of their checkpoints."""
-    texts: tuple[tuple[str, Source], ...] = ()
-    """All texts that it depends on: the file itself, under no name, imported ones, the library."""
-
-    @property
-    def reports(self) -> tuple[Report, ...]:
-        """A report for each problem."""
-        return tuple(problem.report() for problem in self.problems)
-
-    @property
-    def bindings(self) -> Mapping[tuple[int, str], str]:
-        """Every visible value's type as text, by its line and name."""
-        return {location: str(type_) for location, type_ in self.types.items()}
-
-    @property
-    def fine(self) -> bool:
-        """True if nothing is wrong; notes are not errors."""
-        return all(problem.severity is not Severity.ERROR for problem in self.problems)
 
 
 def _go_on() -> None:

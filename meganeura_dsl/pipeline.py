@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from meganeura_dsl.checker import Checker, CheckResult, check
+from meganeura_dsl.check_result import CheckResult
+from meganeura_dsl.checker import Checker, check
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import (

@@ -9,7 +9,8 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from meganeura.language_server.positions import Positions, positions_of
 from meganeura.settings_reports import settings_reports
-from meganeura_dsl.checker import CheckResult, check
+from meganeura_dsl.check_result import CheckResult
+from meganeura_dsl.checker import check
 from meganeura_dsl.diagnostics.report import Report
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Loader

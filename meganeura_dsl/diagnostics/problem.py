@@ -1,8 +1,10 @@
 """Problems of a program, as data. Each renderer is a module beside this one."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from traceback import extract_tb
 from types import ModuleType
 from typing import ClassVar, dataclass_transform
 
@@ -36,6 +38,10 @@ __all__ = [
     "safe_fix",
     "suggested_fix",
 ]
+
+
+_CELL = re.compile(r"^<ipython-input|[/\\]ipykernel_\d+[/\\]")
+"""The names of files that IPython gives to cells."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -108,6 +114,10 @@ class ProblemError(Exception):
     def __repr__(self) -> str:
         return f"ProblemError({self.summary!r})"
 
+    def _render_traceback_(self) -> list[str]:
+        """The text that IPython shows in place of a traceback."""
+        return _shown(self, (self.problem,))
+
     @property
     def summary(self) -> str:
         """One line, `net.mgn:13: error[E0301]: headline`."""
@@ -132,10 +142,25 @@ class ProblemsError(Exception):
     def __repr__(self) -> str:
         return f"ProblemsError({[ProblemError(each).summary for each in self.problems]})"
 
+    def _render_traceback_(self) -> list[str]:
+        """The text that IPython shows in place of a traceback."""
+        return _shown(self, self.problems)
+
 
 def _rendered(problem: Problem) -> str:
     """A problem as the command line prints it, without colours."""
     return render(problem.report())
+
+
+def _shown(error: Exception, problems: tuple[Problem, ...]) -> list[str]:
+    """Problems in colours, and the line of the cell that met them."""
+    reports = "\n\n".join(render(each.report(), colour=True) for each in problems)
+    found = [
+        f"  in line {each.lineno} of the cell: {each.line}"
+        for each in extract_tb(error.__traceback__)
+        if _CELL.search(each.filename) and "run_cell_magic(" not in (each.line or "")
+    ]
+    return [reports, *found[-1:]]
 
 
 @dataclass
