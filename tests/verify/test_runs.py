@@ -7,7 +7,9 @@ import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,28 +23,35 @@ from meganeura_verify.runs import check_runs, read_rules
 from fuzz.json_mutants import json_mutant
 from meganeura.cli.driver.stages import compiled_model, compiled_step
 from meganeura_dsl import pipeline
+from meganeura_dsl.ir.cost_model import DeviceModel
 from meganeura_dsl.ir.types import example_sizes
+from meganeura_dsl.resources import standard_model_names
+from meganeura_dsl.transforms.egraph import optimize
+from meganeura_dsl.transforms.egraph.certificates.graph_record import graph_record
 from meganeura_dsl.transforms.egraph.certificates.guide import rules_text
 from meganeura_dsl.transforms.egraph.certificates.run_certificate import (
+    NoChainError,
     certificate,
     certificate_text,
 )
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
 from meganeura_dsl.transforms.egraph.encoding.schema import constructors
+from meganeura_dsl.transforms.egraph.extract.extract import Extraction, extract_graph
 from meganeura_dsl.transforms.egraph.optimized import Optimized
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from tests.effort import effort
+from tests.standard import declared
 from tests.verify.rules import FILE
 
 Json = Any
 PACKAGE = FILE.parent
 MODELS = effort(
     ["digits_mlp", "digits_cnn", "resnet:resnet18"],
-    ["digits_mlp", "digits_cnn", "resnet:resnet18", "repvgg_a0", "unet", "densenet121",
-     "mobilenet_v3_large", "gpt2:gpt2_tiny", "smollm2_135m", "mixtral"],
-)  # fmt: skip
+    [f"{file}:{name}" for file in standard_model_names() for name in declared(file, "model")],
+)
 STEPS = effort(
-    ["digits_mlp", "recurrent"],
-    ["digits_mlp", "digits_cnn", "recurrent", "unet", "vit", "resnet:digits", "repvgg"],
+    ["digits_mlp", "recurrent", "maml"],
+    [f"{file}:{name}" for file in standard_model_names() for name in declared(file, "train")],
 )
 MUTANTS = effort(300, 10_000)
 
@@ -179,6 +188,32 @@ def test_an_output_that_is_another_value_is_refused() -> None:
     outputs[name] -= 1
     with pytest.raises(CertificateError, match="is not shown to be equal"):
         check_runs(whole)
+
+
+@pytest.mark.parametrize("seed", range(effort(5, 200)))
+def test_an_extraction_that_changes_a_value_is_not_certified(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class is computed by a node of another: no chain leads there, nor does the right one."""
+    whole = json.loads(certified("digits_mlp", "train"))
+    before = optimized("digits_mlp", "train")[0].evidence.before
+
+    def faulty(
+        found: EGraphSnapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool
+    ) -> Extraction:
+        plan = extract_graph(found, roots, device, apart=apart)
+        known = [number for number in plan.order if number < len(found.types)]
+        pairs = [(a, b) for a, b in combinations(known, 2) if found.types[a] == found.types[b]]
+        first, second = Random(seed).choice(pairs)
+        return replace(plan, run={**plan.run, second: plan.run[first]})
+
+    monkeypatch.setattr(optimize, "extract_graph", faulty)
+    done = optimize.optimize(before, mode="forward")
+    with pytest.raises(NoChainError):
+        certificate([done])
+    run = {**whole["runs"][0], "after": graph_record(done.graph)}
+    with pytest.raises(CertificateError, match=r"no step leads to|is not shown to be equal"):
+        check_runs({**whole, "runs": [run]})
 
 
 def test_malformed_certificates_are_refused_in_words() -> None:

@@ -199,8 +199,8 @@ def _numbers(value: Value) -> list[int]:
 class Guide:
     """A view of the e-graph: the class of a node, and the places where rules matched."""
 
-    values: Sequence[int]
-    """The class of each value of the first graph."""
+    values: Sequence[tuple[Node, int]]
+    """The values of the first graph, their loops with the bodies that replace them, and classes."""
     classes: Mapping[Node, int]
     """The class of a node whose operands are classes."""
     anchors: Mapping[str, tuple[str, frozenset[int]]]
@@ -219,9 +219,7 @@ class ChainSearch:
         self._before, self._bodies = before, bodies
         self._after = after
         self._derivation = Derivation(before, bodies)
-        self._classes = [-1] * len(self._derivation.nodes)
-        for node, number in zip(self._derivation.values, guide.values, strict=True):
-            self._classes[node] = number
+        self._classes = self._known_classes()
         self._seen = set[tuple[str, tuple[tuple[str, Value], ...]]]()
 
     def run(self) -> Chain | None:
@@ -269,6 +267,19 @@ class ChainSearch:
                 if key not in self._seen:
                     self._seen.add(key)
                     yield Step(rule, bound)
+
+    def _known_classes(self) -> list[int]:
+        """The class of each node so far; loops whose bodies become equal are one value."""
+        derivation, numbers = self._derivation, list[int]()
+        classes: dict[int, int] = {}
+        for (op, operands, attributes, of), owner in self._guide.values:
+            number = derivation.find(
+                (op, tuple(numbers[each] for each in operands), attributes, of)
+            )
+            assert number is not None, f"the first graph has no {op}"
+            numbers.append(number)
+            classes[derivation.root(number)] = owner
+        return [classes[derivation.root(number)] for number in range(len(derivation.nodes))]
 
     def _classify(self) -> None:
         """Find the classes of the nodes that were made."""

@@ -4,11 +4,11 @@ import json
 from functools import cache
 
 from meganeura_verify.equalities import Node
-from meganeura_verify.runs import Rule, value_of
+from meganeura_verify.runs import Rule, read_nodes, value_of
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.egraph.certificates.chain_search import Guide
-from meganeura_dsl.transforms.egraph.certificates.graph_record import written
+from meganeura_dsl.transforms.egraph.certificates.graph_record import graph_record, written
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
 from meganeura_dsl.transforms.egraph.rules.rule import Rewrite
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode, rule_sets
@@ -35,7 +35,8 @@ def guide_of(graph: Graph, saturated: SaturatedGraph, mode: Mode) -> Guide:
             anchors[each.name] = about, where
         rules.append(_rules()[each.name])
     known = constant_values(graph) if mode == "infer" else []
-    return Guide(found.values, _classes(found), anchors, rules, known, saturated.tiles)
+    values = [*zip(read_nodes(graph_record(graph)), found.values, strict=True)]
+    return Guide(values, _classes(found), anchors, rules, known, saturated.tiles)
 
 
 def _classes(found: EGraphSnapshot) -> dict[Node, int]:
