@@ -65,8 +65,14 @@ from meganeura_runtime.importing.onnx.import_problems import (
     ImportDiffers,
     NoForm,
     NotProved,
+    UnmetSizes,
     UnreadableOnnx,
     UnsafeExternalData,
+)
+from meganeura_runtime.importing.source.torch_source_problems import (
+    FailedSource,
+    FixedSize,
+    UnusableSource,
 )
 from meganeura_runtime.infer.generation_problems import TooLong, WrongSampling
 from meganeura_runtime.infer.inference_problems import (
@@ -394,6 +400,17 @@ EXAMPLES: Mapping[str, Problem] = {
             "return x + y",
         ),
         ImportDiffers(Path("model.onnx"), "`logits` differs by 0.0371, and 0.0001 is allowed"),
+        UnusableSource("net.py:Nett", "it has no `Nett`", "write net.py:Net"),
+        FailedSource(
+            "net.py:Net",
+            "in `forward`, run on zeros: x [2, 5]",
+            "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x5 and 4x4)",
+            "net.py, line 9: return self.fc(x)",
+        ),
+        FixedSize("net.py:Net", "n", "2", "net.py, line 9: x = x + torch.zeros(2, 8)"),
+        UnmetSizes(
+            Path("net.py:Net"), "max(3, n) == 3", "`max(3, n)` is no size of the language", ("n",)
+        ),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
         NotCompiled(
             "drop_last=false", "the last batch would have 29 examples, and is another step"

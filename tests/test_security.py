@@ -32,6 +32,7 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "joblib", "subprocess", "ctypes"}
 STARTS_PROCESSES = {
     ROOT / "runtime/meganeura_runtime/io/data/decode_pool.py",
+    ROOT / "runtime/meganeura_runtime/importing/source/source_import.py",
     ROOT / "runtime/meganeura_runtime/support/worker_process.py",
 }
 """The modules that do: our own interpreter, a module of ours, no word from a file."""

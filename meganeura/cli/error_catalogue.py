@@ -9,6 +9,7 @@ from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
 from meganeura_runtime.export.source import form_problems
 from meganeura_runtime.importing.onnx import import_problems
+from meganeura_runtime.importing.source import torch_source_problems
 from meganeura_runtime.infer import generation_problems, inference_problems
 from meganeura_runtime.io import weight_names, weights
 from meganeura_runtime.io.data import (
@@ -47,6 +48,7 @@ def problems() -> tuple[type[Problem], ...]:
         form_problems,
         quantization_problems,
         import_problems,
+        torch_source_problems,
         cache_problems,
         generation_problems,
         token_problems,

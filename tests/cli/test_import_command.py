@@ -15,6 +15,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.importing.onnx.folding import SHAPES
 from meganeura_runtime.importing.onnx.ops.table import TABLE
 from meganeura_runtime.importing.onnx.sequences import SEQUENCES
+from meganeura_runtime.importing.source import source_import
 from tests.cli.command import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
@@ -113,6 +114,49 @@ def test_a_missing_library_is_named(
     shown = meganeura("import", str(path), "-o", str(tmp_path / "net.mgn"))
     assert shown.code == 1
     assert "pip install 'meganeura[onnx]'" in shown.err
+
+
+def test_what_source_prints_is_shown_and_pytorch_may_be_missing(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text("")
+    (tmp_path / "onnxscript.py").write_text("print('a line')\nraise ImportError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = (f"{tmp_path}/net.py:Net", "--example", "x: f32[n, 3]", "-o", f"{tmp_path}/net.mgn")
+    shown = meganeura("import", *asked)
+    assert shown.code == 1
+    first, *_ = shown.err.splitlines()
+    assert first == "a line"
+    assert "pip install 'meganeura[torch]'" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("net.py:Net",), 2, "there is no `net.py`"),
+        (("net.py:Net(x)",), 2, "`x` is not a literal"),
+        (("net.py:Net", "--example", "x: f32"), 2, "`x: f32` is not like"),
+        (("net.onnx", "--example", "x: f32[n]"), 2, "a file has its inputs"),
+    ],
+)
+def test_mistakes_in_naming_source(
+    meganeura: Command, words: tuple[str, ...], code: int, message: str
+) -> None:
+    shown = meganeura("import", *words, "-o", "net.mgn")
+    assert shown.code == code
+    assert message in " ".join(shown.err.split())
+
+
+def test_source_that_does_not_end_is_ended(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text("")
+    (tmp_path / "onnxscript.py").write_text("import time\ntime.sleep(100)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(source_import, "LONGEST", 1)
+    shown = meganeura("import", f"{tmp_path}/net.py:Net", "-o", f"{tmp_path}/net.mgn")
+    assert shown.code == 1
+    assert "it took more than 1 seconds" in shown.err
 
 
 def test_python_gives_the_model(path: Path, tmp_path: Path) -> None:

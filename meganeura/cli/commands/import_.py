@@ -1,5 +1,7 @@
-"""`meganeura import`: an ONNX file, or one that a plugin reads, as a program."""
+"""`meganeura import`: an ONNX file, PyTorch source, or a file that a plugin reads, as a program."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ from meganeura_dsl.diagnostics.plain_table import count
 
 if TYPE_CHECKING:
     from meganeura_runtime.importing.onnx.importing import Imported
+    from meganeura_runtime.importing.source.source_text import PythonSource
 
 SHOWN = 5
 """Constants that are listed."""
@@ -18,7 +21,11 @@ SHOWN = 5
 
 def import_(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX file, or one of a plugin.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="An ONNX file, PyTorch source as net.py:Net(10), or a file of a plugin.",
+        ),
     ],
     *,
     output: Annotated[
@@ -28,18 +35,34 @@ def import_(
         list[str] | None,
         typer.Option("--set", metavar="NAME=NUMBER", help="A size that the model leaves open."),
     ] = None,
+    examples: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--example",
+            metavar="INPUT",
+            help='An input of PyTorch source, as "x: f32[n, 3, 224, 224]"; names stay open.',
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Write an ONNX model as a program, and its weights as safetensors beside it.
+    """Write a model of another system as a program, and its weights as safetensors beside it.
 
     The program is proved, and ONNX Runtime runs the file on random inputs; where it does not give
-    what the program gives, nothing is written.
+    what the program gives, nothing is written. PyTorch source is exported in a separate process.
     """
+    source = _source(model, examples or [])
+    path = Path(model) if source is None else source.path
     beside = [output.with_suffix(".safetensors")]
-    require_writable(output, (Kind.PROGRAM,), force=force, reads=[model], beside=beside)
-    from meganeura_runtime.importing.importers import import_model
+    require_writable(output, (Kind.PROGRAM,), force=force, reads=[path], beside=beside)
+    numbers = dict(map(_size, sizes or []))
+    if source is None:
+        from meganeura_runtime.importing.importers import import_model
 
-    imported = import_model(model, output, dict(map(_size, sizes or [])))
+        imported = import_model(path, output, numbers)
+    else:
+        from meganeura_runtime.importing.source.source_import import import_source
+
+        imported = import_source(source, examples or [], output, numbers, sys.stderr.write)
     shown = ", ".join(f"{name}={size}" for name, size in imported.sizes.items())
     at = f" at {shown}" if shown else ""
     if len(imported.untold) < imported.outputs:
@@ -53,6 +76,24 @@ def import_(
     say(_trained(imported))
     nodes = f" ({count(imported.nodes, 'node')})" if imported.nodes else ""
     say(f"written: {imported.program}{nodes} and {imported.weights}")
+
+
+def _source(model: str, examples: Sequence[str]) -> "PythonSource | None":
+    """Returns PyTorch source that is named; raises `typer.BadParameter`."""
+    from meganeura_runtime.importing.source.source_text import example, numbers_of, python_source
+
+    try:
+        source = python_source(model)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="MODEL") from None
+    if source is None and examples:
+        text = "a file has its inputs; PyTorch source, as net.py:Net, has examples"
+        raise typer.BadParameter(text, param_hint="--example")
+    try:
+        numbers_of([example(each) for each in examples])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--example") from None
+    return source
 
 
 def _trained(imported: "Imported") -> str:

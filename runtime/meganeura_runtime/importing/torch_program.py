@@ -33,15 +33,28 @@ def import_torch(
     no ONNX for or where the extra `torch` is missing, and `TypeError` for anything but an exported
     program.
     """
-    torch = load("torch", "torch", "read programs of torch.export")
-    load("onnxscript", "torch", "read programs of torch.export")
+    torch = load_torch()
     if not isinstance(exported, torch.export.ExportedProgram):
         raise TypeError(f"a program of torch.export is read, not {type(exported).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{program.stem}.onnx"
-        with _quiet():
-            _write(torch, exported, path)
-        return import_onnx(path, program, sizes, _stated(torch, exported))
+        return import_onnx(path, program, sizes, write_onnx(torch, exported, path))
+
+
+def load_torch() -> ModuleType:
+    """PyTorch, with what its exporter needs; raises `ProblemError` where it is not installed."""
+    load("onnxscript", "torch", "read programs of torch.export")
+    return load("torch", "torch", "read programs of torch.export")
+
+
+def write_onnx(torch: ModuleType, exported: Any, path: Path) -> Stated:  # noqa: ANN401 - a class of an extra
+    """Write an exported program as ONNX, and return facts of it that the file does not hold.
+
+    Raises `ProblemError` for an op that PyTorch has no ONNX for.
+    """
+    with _quiet():
+        _write(torch, exported, path)
+    return _stated(torch, exported)
 
 
 def _stated(torch: ModuleType, exported: Any) -> Stated:  # noqa: ANN401 - a class of an extra

@@ -205,9 +205,13 @@ class Builder:
             return
         if self.facts.example(condition) is None:
             raise UnsayableError(f"{otherwise}: {condition} never holds")
+        self.state(condition)
+        self._needs.append(condition)
+
+    def state(self, condition: Compare) -> None:
+        """Assume a condition, and state it in the program."""
         self.facts = self.facts.assume(condition)
         self.stated.append(condition)
-        self._needs.append(condition)
 
     def same(self, left: Size, right: Size) -> bool:
         """True if two sizes are known to be equal."""

@@ -13,7 +13,7 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
 from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, example_sizes
-from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.conditions import Compare, holds
 from meganeura_dsl.symbolic.size import dim, evaluate
 from meganeura_runtime.export.onnx.differences import (
     ALLOWED,
@@ -107,13 +107,13 @@ def _difference(
     for (name, value), (own, given), expected in results:
         if given.shape != expected.shape:
             shapes = f"{list(given.shape)}, not {list(expected.shape)}"
-            raise ProblemError(ImportDiffers(file.path, f"`{name}` has the shape {shapes}"))
+            raise ProblemError(ImportDiffers(file.shown, f"`{name}` has the shape {shapes}"))
         difference = distance(given, expected)
         least = ALLOWED_HALF if value.dtype is DType.F16 else ALLOWED
         most = allowed(difference, own, found, exact, least)
         if not difference <= most:
             reason = f"`{name}` differs by {difference:.3g}, and {most:.3g} is allowed"
-            raise ProblemError(ImportDiffers(file.path, reason))
+            raise ProblemError(ImportDiffers(file.shown, reason))
         largest = max(largest, difference)
     return largest
 
@@ -150,7 +150,7 @@ def _by_reference(
             reason = first_line(error)
         except ProblemError as error:  # of an index that is checked
             reason = error.problem.report().headline
-    raise ProblemError(ImportDiffers(file.path, f"it was not compared: {reason}"))
+    raise ProblemError(ImportDiffers(file.shown, f"it was not compared: {reason}"))
 
 
 def _require_bounded(
@@ -178,7 +178,7 @@ def _require_bounded(
     ):
         if found > most:
             reason = f"it was not compared: it {what.format(found)}, at most {most:,} are tried"
-            raise ProblemError(ImportDiffers(file.path, reason))
+            raise ProblemError(ImportDiffers(file.shown, reason))
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _tried_sizes(translation: Translation) -> Iterator[Mapping[str, int]]:
     yield sizes
     while max(sizes.values(), default=1) > 1:
         sizes = {name: max(1, size // 2) for name, size in sizes.items()}
-        if all(_holds(each, sizes) for each in translation.build.stated):
+        if all(holds(each, sizes) for each in translation.build.stated):
             yield sizes
 
 
@@ -221,17 +221,13 @@ def _sizes(translation: Translation) -> dict[str, int]:
     """Sizes that satisfy all that the program states of them."""
     facts = translation.build.facts
     sizes = example_sizes(value.type for _, _, value in translation.inputs)
-    if all(_holds(each, sizes) for each in translation.build.stated):
-        return sizes
+    for tried in (sizes, {name: max(2, size) for name, size in sizes.items()}):
+        if all(holds(each, tried) for each in translation.build.stated):
+            return tried
     for name in sizes:
         found = facts.example(Compare(">=", dim(name), 1)) or {}
         sizes |= {each: int(found[each]) for each in found if each in sizes}
     return sizes
-
-
-def _holds(condition: Compare, sizes: Mapping[str, int]) -> bool:
-    left, right = evaluate(condition.left, sizes), evaluate(condition.right, sizes)
-    return left == right if condition.operator == "==" else left >= right
 
 
 def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Array]) -> list[Array]:
@@ -245,4 +241,4 @@ def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Arra
         return ONNX_PROCESS.run(file.path, feeds, names)
     except OnnxFailedError as error:
         reason = f"ONNX Runtime refuses it: {error}"
-        raise ProblemError(ImportDiffers(file.path, reason)) from None
+        raise ProblemError(ImportDiffers(file.shown, reason)) from None

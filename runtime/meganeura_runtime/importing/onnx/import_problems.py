@@ -85,3 +85,23 @@ class ImportDiffers(Problem, code="E0644", topic="import"):
             Remark("found", self.reason),
             cure=NOTHING,
         )
+
+
+class UnmetSizes(Problem, code="E0649", topic="import"):
+    """A program was exported for sizes of which the language cannot say so, or not for these."""
+
+    file: Path
+    condition: str
+    reason: str
+    sizes: tuple[str, ...] = ()
+    """The sizes that are open."""
+
+    def report(self) -> Report:
+        given = " ".join(f"--set {name}=NUMBER" for name in self.sizes)
+        return self.message(
+            f"`{self.file}` was exported for sizes where `{self.condition}`",
+            Remark("because", self.reason),
+            cure=Help("nothing was written; sizes may be given as numbers", given)
+            if given
+            else NOTHING,
+        )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -71,6 +71,7 @@ def import_onnx(
     file = read_onnx(path)
     if stated is not None:
         name_sizes(file.model.graph, stated)
+        file = replace(file, origin=stated.origin)
     unknown = set(sizes or {}) - open_names(file.model.graph.input)
     if unknown:
         reason = f"no size that is open, and no input of one number, is called `{min(unknown)}`"

@@ -33,6 +33,13 @@ class OnnxFile:
 
     path: Path
     model: ModelProto
+    origin: Path | None = None
+    """The name of what it was written from, if that is not this file."""
+
+    @property
+    def shown(self) -> Path:
+        """The name in messages."""
+        return self.origin or self.path
 
     @property
     def nodes(self) -> int:
@@ -41,7 +48,7 @@ class OnnxFile:
 
     def fault(self, reason: str) -> ProblemError:
         """The error that this is not what ONNX allows."""
-        return ProblemError(UnreadableOnnx(self.path, reason))
+        return ProblemError(UnreadableOnnx(self.shown, reason))
 
     def array(self, tensor: TensorProto) -> Array:
         """The numbers of a tensor; raises `ProblemError` where they are not what it says."""

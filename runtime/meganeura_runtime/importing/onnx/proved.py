@@ -41,7 +41,7 @@ def prove(file: OnnxFile, translation: Translation, path: Path) -> Proved:
             _require_values(file, translation, parameters)
             return Proved(source, found.program, parameters)
     assert found is not None
-    raise ProblemError(NotProved(file.path, *refused(found)))
+    raise ProblemError(NotProved(file.shown, *refused(found)))
 
 
 def _require_values(
@@ -52,14 +52,14 @@ def _require_values(
         found = translation.build.stored[each.name].type
         if found != each.type:
             said = f"`{each.name}` is {each.type} in the program and {found} in the file"
-            raise ProblemError(NotProved(file.path, said, ""))
+            raise ProblemError(NotProved(file.shown, said, ""))
 
 
 def _forms(file: OnnxFile, translation: Translation, path: Path) -> Iterator[str]:
     """The program with loops, with loops whose blocks state facts, and as one straight block."""
     plain = straight(translation.build.statements, [each.id for _, each in translation.outputs])
     loops = folded_loops(plain, [value for _, _, value in translation.inputs])
-    origin = f"From {file.path.name.splitlines()[0]}."
+    origin = f"From {file.shown.name.splitlines()[0]}."
     names = names_of(path)
     if loops is not plain:
         for with_facts in (False, True):

@@ -1,7 +1,8 @@
 """Facts about a file from the program that it was written from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -14,3 +15,10 @@ class Stated:
     """The number of batches that batch norms have seen, by the names of these counts."""
     sizes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names of open sizes, by their names in the file."""
+    conditions: Sequence[str] = ()
+    """Conditions on these names that hold wherever the file is the program, as Python writes them.
+
+    `height % 32 == 0` is one.
+    """
+    origin: Path | None = None
+    """The name of the program in messages, if that is not the name of the file."""

@@ -57,6 +57,7 @@ from meganeura_runtime.importing.onnx.ops.table import TABLE
 from meganeura_runtime.importing.onnx.schemas import require_conforming
 from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
 from meganeura_runtime.importing.onnx.stated import Stated
+from meganeura_runtime.importing.onnx.stated_conditions import state_conditions
 from meganeura_runtime.importing.onnx.trained import constant_names
 
 OLDEST_OPSET = 7
@@ -163,6 +164,7 @@ class _Translator:
                 self.build.counters.add(value.id)
             else:
                 taken.append((each.name, self.names.give(each.name, "x"), value))
+        state_conditions(self.file, self.build, self.stated.conditions, open_sizes, self.sizes)
         self._nodes(graph.node, scope, 0)
         outputs = [(each.name, self._output(each.name, scope)) for each in graph.output]
         if not outputs:

@@ -1,12 +1,14 @@
 """Statements as text: which values get names, which stand inside of others, what is piped."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.polynomial import Atom, Floor, terms_of
+from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.importing.onnx.code import (
     Applied,
     Code,
@@ -53,9 +55,19 @@ def type_text(of: TensorType, sizes: SizeScope) -> str:
 
 
 def condition_text(condition: Compare, sizes: SizeScope) -> str:
-    """Returns the text of a condition on sizes."""
+    """Returns the text of a condition on sizes; that of a remainder has `%`."""
+    for atom in {each for monomial in _monomials(condition.left) for each in monomial}:
+        if isinstance(atom, Floor) and condition.left == atom.numerator % atom.denominator:
+            upper = sizes.text(atom.numerator, Level.PRODUCT)
+            lower, right = sizes.text(atom.denominator, Level.SIGN), condition.right
+            return f"{upper} % {lower} {condition.operator} {sizes.text(right, Level.SUM)}"
     left, right = (sizes.text(each, Level.SUM) for each in (condition.left, condition.right))
     return f"{left} {condition.operator} {right}"
+
+
+def _monomials(size: Size) -> Iterable[tuple[Atom, ...]]:
+    """The products that a size is a sum of."""
+    return () if isinstance(size, int) else terms_of(size)
 
 
 class BodyWriter:
