@@ -174,7 +174,12 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
     ("docs",): (("e0301",), ("grammar",), ("traning",), ("convolve",)),
     ("explain",): (("E0301",), ("e0301",), ("E9999",), ("norm",)),
-    ("import", "net.onnx"): (("-o", "imported.mgn"), ("--set", "hidden=2"), ("--force",)),
+    ("import", "net.onnx"): (
+        ("-o", "imported.mgn"),
+        ("--set", "hidden=2"),
+        ("--example", "x: f32[n]"),
+        ("--force",),
+    ),
     ("cache",): (("--clear",),),
     ("report",): (
         ("run0",),
