@@ -111,7 +111,7 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "pow": "x.pow(2)",
         "power": "np.power(x, 2)",
     },
-    "exp(1.5 * log(x))": {"pow": "x.pow(1.5)", "power": "np.power(x, 1.5)"},
+    "x ** y": {"pow": "torch.pow(x, y)", "power": "np.power(x, y)"},
     "x ** -0.5": {"rsqrt": "x.rsqrt()"},
     "1 / x": {"reciprocal": "x.reciprocal()"},
     "x + y": {"add": "x.add(y)", "Add": "keras.layers.Add()([x, y])"},

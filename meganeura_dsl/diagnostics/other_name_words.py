@@ -212,9 +212,7 @@ WORDS: Mapping[str, str] = {
 """Words for names without a form."""
 
 WARNINGS: Mapping[str, str] = {
-    "an exponent is whole, 0.5 or -0.5; any other is a product with the logarithm, of x > 0": (
-        "pow power"
-    ),
+    "an exponent that is infinite gives NaN for bases of 1 and below 0": "pow power",
     "its square overflows where the numbers are large, and its slope is not finite where all are"
     " 0": "norm vector_norm",
     "PyTorch divides by d - 1, NumPy and `variance` by d": "var std",

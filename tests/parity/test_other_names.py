@@ -72,12 +72,12 @@ APART: Mapping[str, tuple[tuple[str, ...], str]] = {
     "sum(x * y, 1) / (maximum(sqrt(sum(x ** 2, 1)), 1e-8) * maximum(sqrt(sum(y ** 2, 1)), 1e-8))": (
         ("masked",), "a square overflows",
     ),
+    "x ** y": (("infinite",), "an infinite exponent of 1 or of a negative number is NaN"),
     "sqrt(x ** 2 + y ** 2)": (("masked", "infinite"), "a square overflows, and NaN stays NaN"),
     "maximum(x, y) + softplus(-abs(x - y))": (("infinite",), "inf - inf is NaN"),
     "largest = max(x, 1)\nlargest + log(sum(exp(x - insert_axis(largest, 1, d)), 1))": (
         ("infinite",), "inf - inf is NaN",
     ),
-    "exp(1.5 * log(x))": (("infinite",), "the logarithm of -inf is NaN"),
 }  # fmt: skip
 """Kinds of numbers for which a form and a call differ, and why."""
 

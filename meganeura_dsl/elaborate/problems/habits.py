@@ -180,16 +180,6 @@ def spread(written: str, shape: Shape, of: Shape, axis: int = 0) -> str:
     return written
 
 
-def of_power(span: Span) -> str:
-    """A power as a product with a logarithm, from the place of its sign."""
-    text = span.source.text
-    base = re.search(rf"({_OPERAND})\s*$", text[: span.start])
-    by = re.match(rf"\s*(-?{_OPERAND})", text[span.end :])
-    of, exponent = (base[1], by[1]) if base and by else ("x", "y")
-    of = of[1:-1] if of[0] == "(" else of
-    return f"a power of what is above 0 by any other exponent is `exp({exponent} * log({of}))`"
-
-
 def operation_at(span: Span) -> str:
     """An operation with both of its operands, from the place of its sign; empty if one is long."""
     text = span.source.text

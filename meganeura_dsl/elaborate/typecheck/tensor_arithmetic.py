@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.argument_cures import one_hot_cure, to_float
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -14,6 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     TypeRuleBroken,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck import powers
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
 from meganeura_dsl.elaborate.typecheck.matrix_products import matmul
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
@@ -51,7 +51,6 @@ WHOLE: dict[str, type[ops.FloorDivide | ops.Remainder]] = {
     "%": ops.Remainder,
 }
 
-LARGEST_POWER = 64
 ONE_VALUE = re.compile(r"[\w.]+(\([^()]*\)|\[[^\[\]]*\])?")
 """Pattern of a name, with a call or a subscript behind it."""
 
@@ -68,7 +67,7 @@ def elementwise(
     if operator == "@":
         return matmul(frame, span, left, right, names)
     if operator == "**":
-        return power(frame, span, left, right)
+        return power(frame, span, left, right, names)
     if operator in ("and", "or"):
         return connect(frame, span, operator, left, right, names)
     if operator in WHOLE:
@@ -129,6 +128,21 @@ def apply_pair(
     names: tuple[str, str],
 ) -> Tensor:
     """A binary op after both sides were brought to one shape."""
+    a, b = of_one_type(frame, span, operator, left, right, names)
+    kept = _without_zero(frame, op, a, b)
+    a, b = align(frame, span, operator, (a, b), names)
+    return frame.add(span, op, a, b) if kept is None else kept
+
+
+def of_one_type(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: ElabValue,
+    right: ElabValue,
+    names: tuple[str, str],
+) -> tuple[Tensor, Tensor]:
+    """Both sides as tensors of one element type; raises `ProblemError` if there is none."""
     a, b = promoted(frame, span, *lift(frame, span, left, right))
     if a.type.dtype is not b.type.dtype:
         what = f"the two sides of `{operator}` have different element types"
@@ -144,9 +158,7 @@ def apply_pair(
             cure = of_classes or Help("convert it", f"f32({whole[0]})")
             problem = replace(problem, cure=cure)
         raise ProblemError(problem)
-    kept = _without_zero(frame, op, a, b)
-    a, b = align(frame, span, operator, (a, b), names)
-    return frame.add(span, op, a, b) if kept is None else kept
+    return a, b
 
 
 def _without_zero(frame: Frame, op: Op, a: Tensor, b: Tensor) -> Tensor | None:
@@ -205,46 +217,30 @@ def align(
     return (left, repeated) if larger is left else (repeated, right)
 
 
-def power(frame: Frame, span: Span, left: ElabValue, right: ElabValue) -> Tensor:
-    """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
-    exponents = f"a whole exponent from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
-    location = frame.location(span)
-    if not is_tensor(left):
-        cure = habits.of_power(span) if is_tensor(right) and right.type.dtype.is_float else ""
-        raise ProblemError(WrongKind(location, "a tensor left of `**`", describe(left), cure))
-    if not left.type.dtype.is_float:
+def power(
+    frame: Frame, span: Span, left: ElabValue, right: ElabValue, names: tuple[str, str]
+) -> Tensor:
+    """`x ** y`: products, a root, or an exponential of a logarithm."""
+    if not is_tensor(left) and not is_number(left) and not is_size(left):
+        location = frame.location(span)
+        raise ProblemError(WrongKind(location, "a number left of `**`", describe(left)))
+    if is_tensor(left) and not left.type.dtype.is_float:
         what = "`**` takes floats on its left"
-        problem = ElementTypeMismatch(location, what, str(left.type))
+        problem = ElementTypeMismatch(frame.location(span), what, str(left.type))
         cure = to_float([left], frame.names, span)
         raise ProblemError(problem if cure is None else replace(problem, cure=cure))
-    if isinstance(right, float) and abs(right) == 0.5:
-        root = frame.add(span, ops.Sqrt(), left)
-        return root if right > 0 else _reciprocal(frame, span, root)
-    if isinstance(right, float) and right.is_integer():
-        right = int(right)
-    if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
-        raise ProblemError(WrongKind(location, exponents, describe(right), habits.of_power(span)))
-    if right == 0:
-        return scalar(frame, span, 1.0, left.type.dtype, left.type.shape)
-    result = _repeated_square(frame, span, left, abs(right))
-    return result if right > 0 else _reciprocal(frame, span, result)
-
-
-def _repeated_square(frame: Frame, span: Span, base: Tensor, exponent: int) -> Tensor:
-    result: Tensor | None = None
-    while True:
-        if exponent & 1:
-            result = base if result is None else frame.add(span, ops.Mul(), result, base)
-        exponent >>= 1
-        if not exponent:
-            assert result is not None
-            return result
-        base = frame.add(span, ops.Mul(), base, base)
-
-
-def _reciprocal(frame: Frame, span: Span, value: Tensor) -> Tensor:
-    one = scalar(frame, span, 1.0, value.type.dtype, value.type.shape)
-    return frame.add(span, ops.Div(), one, value)
+    exponent = powers.number_of(right)
+    if is_tensor(left) and exponent is not None and powers.is_exact(exponent):
+        return powers.exact(frame, span, left, exponent)
+    if not is_tensor(right) and not is_number(right) and not is_size(right):
+        location = frame.location(span)
+        raise ProblemError(WrongKind(location, "a number right of `**`", describe(right)))
+    a, b = of_one_type(frame, span, "**", left, right, names)
+    if not b.type.dtype.is_float:
+        problem = ElementTypeMismatch(frame.location(span), "`**` takes floats", str(b.type))
+        raise ProblemError(replace(problem, cure=Help("convert it", f"f32({names[1]})")))
+    a, b = align(frame, span, "**", (a, b), names)
+    return powers.by_logarithm(frame, span, (a, b), (powers.number_of(left), exponent))
 
 
 def connect(
