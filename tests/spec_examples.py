@@ -321,7 +321,7 @@ EXAMPLES: Mapping[str, Problem] = {
             "SHA-256 80c49dee3da4822c009c5a7fe591e9223c5a2cfcf95a4067ca4dfb5a7b89c612",
             "SHA-256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         ),
-        MissingExtra("PIL.Image", "images", "read images"),
+        MissingExtra("PIL.Image", "read images", "pip install 'meganeura[images]'"),
         file_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
         file_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),
         file_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),

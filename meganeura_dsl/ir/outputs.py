@@ -98,6 +98,17 @@ class Shown(OutputRole):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Judged(OutputRole):
+    """What mistakes of a classifier are found by: its `logits` f32[n, classes], `labels` i32[n]."""
+
+    name: str
+
+    def __new__(cls, name: str) -> Self:
+        """Make the name of the output."""
+        return super().__new__(cls, f"judged {name}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Statistic(OutputRole):
     """A number of a value that a program shows in training, such as its mean, by its name."""
 
@@ -123,6 +134,6 @@ class Gradient(OutputRole):
 
 ROLES: dict[str, type[OutputRole]] = {
     each.__name__: each
-    for each in (IndexCheck, Objective, LossPart, MetricPart, Shown, Statistic, Gradient)
+    for each in (IndexCheck, Objective, LossPart, MetricPart, Shown, Judged, Statistic, Gradient)
 }
 """All roles, by the names that texts of graphs have for them."""

@@ -8,6 +8,7 @@ import pytest
 from meganeura_verify.__main__ import main
 
 import meganeura as api
+from meganeura_dsl.support.installation import install_command
 from tests.cli.command import Command
 
 
@@ -115,4 +116,4 @@ def test_a_missing_library_is_named(
     words = ("--random-weights", "0", "-o", str(tmp_path / "a.onnx"))
     shown = meganeura("export", "digits_mlp", *words)
     assert shown.code == 1
-    assert "pip install 'meganeura[onnx]'" in shown.err
+    assert install_command("onnx") in shown.err

@@ -12,6 +12,7 @@ from safetensors import safe_open
 import meganeura as api
 from fuzz.onnx_models import convolutional, model, reshaped, value
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.importing.onnx.folding import SHAPES
 from meganeura_runtime.importing.onnx.ops.table import TABLE
 from meganeura_runtime.importing.onnx.sequences import SEQUENCES
@@ -113,7 +114,7 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     shown = meganeura("import", str(path), "-o", str(tmp_path / "net.mgn"))
     assert shown.code == 1
-    assert "pip install 'meganeura[onnx]'" in shown.err
+    assert install_command("onnx") in shown.err
 
 
 def test_what_source_prints_is_shown_and_pytorch_may_be_missing(

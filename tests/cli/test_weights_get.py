@@ -23,6 +23,7 @@ from safetensors.numpy import load_file, save
 
 from meganeura import load
 from meganeura_dsl import pipeline
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.io.hub import client
 from meganeura_runtime.io.hub import pretrained as names
 from meganeura_runtime.io.hub.pretrained import PINNED, Pretrained, pretrained
@@ -324,7 +325,7 @@ def test_without_a_network_or_a_library_it_is_said(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     code, _, err = get(meganeura)
     assert code == 1
-    assert "pip install 'meganeura[hub]'" in err
+    assert install_command("hub") in err
 
 
 def test_other_weights_are_not_replaced(meganeura: Command, hub: FakeHub) -> None:

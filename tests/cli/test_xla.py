@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.backends.xla import backend
 from tests.cli.command import Command
 
@@ -18,7 +19,7 @@ def test_devices_lists_it_and_says_what_is_missing(
     shown = meganeura("devices")
     assert shown.code == 0
     assert "xla:cpu" not in shown.out
-    told = "no device of JAX can be used: JAX is not installed: pip install 'meganeura[xla]'"
+    told = f"no device of JAX can be used: JAX is not installed: {install_command('xla')}"
     assert told in shown.err
 
 
@@ -28,7 +29,7 @@ def test_a_run_that_needs_it_says_how_to_install_it(
     monkeypatch.setattr(backend, "find_spec", lambda _: None)
     shown = meganeura("train", "digits_mlp", "--device", "xla")
     assert shown.code != 0
-    assert "error[E0551]: JAX is not installed: pip install 'meganeura[xla]'" in shown.err
+    assert f"error[E0551]: JAX is not installed: {install_command('xla')}" in shown.err
 
 
 def test_a_program_says_what_it_computes_in(meganeura: Command) -> None:

@@ -16,6 +16,7 @@ from meganeura_dsl.ir.outputs import (
     ROLES,
     Gradient,
     IndexCheck,
+    Judged,
     LossPart,
     MetricPart,
     Objective,
@@ -37,6 +38,7 @@ NAMES: tuple[OutputRole, ...] = (
     LossPart(4),
     MetricPart(5),
     Shown("digits"),
+    Judged("logits"),
     Statistic("layers.0.after norm", "not finite"),
     Gradient("layer1.w"),
 )

@@ -3,6 +3,7 @@
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.support.optional_imports import load
 
@@ -22,7 +23,7 @@ def test_what_cannot_be_loaded_is_named_with_its_extra(
     report = refusal.value.problem.report()
     assert report.headline == "`soundfile` is not installed, and is needed to read sounds"
     assert report.help is not None
-    assert report.help.code == "pip install 'meganeura[audio]'"
+    assert report.help.code == install_command("audio")
 
 
 def test_what_is_there_is_given() -> None:

@@ -65,7 +65,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 ON_THE_PAGE = ("step", "parameters", "measures", "best_step", "curves")
 DIGITS = 5
-UNTIMED = re.compile(r"second|usage")
+UNTIMED = re.compile(r"second|usage|picture")
+"""Names of times, and of pictures, whose compressed bytes depend on zlib."""
 
 
 def described() -> Iterator[str]:

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.backends.backend import ALONE, Backend, Capabilities, DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.xla import CACHE
@@ -115,4 +116,4 @@ class XlaBackend(Backend):
 
 def _require_jax() -> None:
     if find_spec(LIBRARY) is None:
-        raise DeviceError("JAX is not installed: pip install 'meganeura[xla]'")
+        raise DeviceError(f"JAX is not installed: {install_command('xla')}")

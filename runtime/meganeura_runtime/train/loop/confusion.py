@@ -1,14 +1,15 @@
-"""The confusion matrix of a classifier, which an evaluation shows without being asked."""
+"""The confusion matrix and the mistakes of a classifier, which each evaluation shows."""
 
 from collections.abc import Iterator
 
 from meganeura_dsl.ir.graph import Graph, Value, continued
 from meganeura_dsl.ir.ops import ArgMax, Broadcast, Cast, Compare, Constant, Div, Iota, Mul, Sum
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.ir.outputs import Shown
+from meganeura_dsl.ir.outputs import Judged, Shown
 from meganeura_dsl.ir.types import DType
 
 CONFUSION = Shown("confusion")
+LABELS, LOGITS = Judged("labels"), Judged("logits")
 MOST_CLASSES = 50
 """Classes of a matrix that shows itself: so many can be read on a page."""
 
@@ -19,9 +20,16 @@ def with_confusion(graph: Graph) -> Graph:
     It is one where the program compares labels i32[n] with `argmax(logits, 1)` of logits
     f32[n, classes], as the metric accuracy does. The output f32[classes, classes] has a row for
     each label and a column for each prediction: shares of all examples, as `confusion_matrix` of
-    the standard library. A program that shows a `confusion` of its own stays as it is.
+    the standard library. A program that shows a `confusion` of its own keeps that.
+
+    The labels and the logits are outputs, too, by which its mistakes are found.
     """
-    if CONFUSION in graph.outputs or next(_comparisons(graph), None) is None:
+    if next(_comparisons(graph), None) is None:
+        return graph
+    labels, predicted = next(_comparisons(graph))
+    judged = {LABELS: labels, LOGITS: predicted.operands[0]}
+    graph = Graph(graph.values, {**graph.outputs, **judged}, graph.updates)
+    if CONFUSION in graph.outputs:
         return graph
     build, graph = continued(graph)
     labels, predicted = next(_comparisons(graph))

@@ -18,7 +18,7 @@ from meganeura_runtime.io.data.index_problems import IndexOutside
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.preprocess.preparation import ImagePreparation
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.loop.confusion import with_confusion
+from meganeura_runtime.train.loop.confusion import LABELS, LOGITS, with_confusion
 from meganeura_runtime.train.records.visual_log import VisualLog
 from meganeura_runtime.train.spec.joined_metrics import MeasuredGraph, Totals
 from meganeura_runtime.train.spec.session_inputs import feeds
@@ -95,7 +95,10 @@ class Evaluator:
             with self._explained(batch):
                 outputs = session.step(feeds(graph.graph, data, self.spec.settings.seed, 0, 0.0))
             outputs.request()
-            unread.append((graph, batch.examples, outputs))
+            pictures = None
+            if session.own(batch.examples) == range(batch.examples):
+                pictures = pictures_in(data, images)
+            unread.append(_Unread(graph, batch.examples, outputs, pictures))
             _add_all(totals, shown, images, unread, session.ahead)
         _add_all(totals, shown, images, unread)
         self.without_value = totals.without_value()
@@ -139,8 +142,15 @@ class Evaluator:
         return oldest
 
 
-_Unread = tuple[MeasuredGraph, int, Outputs]
-"""Outputs of an evaluation of so many examples, which may not be computed yet."""
+@dataclass(frozen=True)
+class _Unread:
+    """Outputs of an evaluation of some examples, which may not be computed yet."""
+
+    graph: MeasuredGraph
+    examples: int
+    outputs: Outputs
+    pictures: Array | None
+    """The images of the examples as they are drawn, where there are some in this process."""
 
 
 def _add_all(
@@ -152,11 +162,14 @@ def _add_all(
 ) -> None:
     """Read all but the last few, and add what was measured."""
     while len(unread) > behind:
-        graph, examples, outputs = unread.popleft()
-        for name, value in graph.graph.outputs.items():
+        one = unread.popleft()
+        outputs, named = one.outputs, one.graph.graph.outputs
+        for name, value in named.items():
             if isinstance(name, Shown):
-                shown.add(name.name, examples, as_drawn(value, outputs[name], images))
-        totals.add(graph, examples, outputs)
+                shown.add(name.name, one.examples, as_drawn(value, outputs[name], images))
+        if LOGITS in named:
+            shown.mistakes.add(outputs[LABELS], outputs[LOGITS], one.pictures)
+        totals.add(one.graph, one.examples, outputs)
 
 
 def as_drawn(shown: Value, value: Array, images: ImagePreparation | None) -> Array:
@@ -165,9 +178,29 @@ def as_drawn(shown: Value, value: Array, images: ImagePreparation | None) -> Arr
     `images` says how the images of the run were prepared: `value` is one of them where the program
     shows an input f32[n, colors, height, width] itself.
     """
-    if images is None or not isinstance(shown.op, Leaf):
-        return value
-    if value.shape[1:] != (images.colors, images.height, images.width):
+    return value if not isinstance(shown.op, Leaf) else _before_normalisation(value, images)
+
+
+def pictures_in(data: Mapping[str, Array], images: ImagePreparation | None) -> Array | None:
+    """Returns the images of some examples, from 0 to 1; None where no input is of images.
+
+    Images are f32[n, colors, height, width] with 1 or 3 colors. Those that were not prepared from
+    files, and lie beyond 0 and 1, are stretched from their least value to their largest.
+    """
+    found = next((x for x in data.values() if x.ndim == 4 and x.shape[1] in (1, 3)), None)
+    if found is None:
+        return None
+    drawn = _before_normalisation(found, images)
+    if drawn is not found:
+        return drawn
+    values = found.astype(np.float32)
+    low, high = float(values.min(initial=0.0)), float(values.max(initial=1.0))
+    return found if (low, high) == (0.0, 1.0) else (values - low) / np.float32(high - low)
+
+
+def _before_normalisation(value: Array, images: ImagePreparation | None) -> Array:
+    """Returns images as they were before `images` normalised them; others as they are."""
+    if images is None or value.shape[1:] != (images.colors, images.height, images.width):
         return value
     mean, std = (np.array(each, np.float32).reshape(-1, 1, 1) for each in (images.mean, images.std))
     return (value.astype(np.float32) * std + mean) / np.float32(255 * images.scale)

@@ -1,10 +1,7 @@
 """Images and matrices that a program shows of its held-out examples, as files."""
 
 import json
-import struct
-import zlib
 from collections.abc import Iterator
-from math import ceil, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +9,13 @@ from numpy.typing import NDArray
 
 from meganeura_runtime.io.files.atomic_write import replacing, write_text
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.records.mistakes import FILE, Mistakes
+from meganeura_runtime.train.records.pictures import png, sheet
 
 FOLDER = "shown"
 """The folder of the files, in that of the run."""
 PICTURES = 16
 """Pictures of one evaluation, of examples that lie evenly among all of them."""
-GAP = 1
-"""Pixels between two pictures."""
 
 
 class _EvenSample:
@@ -53,6 +50,8 @@ class VisualLog:
     def __init__(self) -> None:
         self._pictures: dict[str, _EvenSample] = {}
         self._matrices: dict[str, tuple[NDArray[np.float64], int]] = {}
+        self.mistakes = Mistakes()
+        """The mistakes of a classifier."""
 
     def add(self, name: str, examples: int, value: Array) -> None:
         """Take in what the program shows under a name of a batch of so many examples."""
@@ -68,7 +67,12 @@ class VisualLog:
         return None if found is None else found[0] / found[1]
 
     def write(self, folder: Path, step: int) -> Iterator[tuple[str, str]]:
-        """Write a file for each value; gives names and files. Raises `ProblemError`."""
+        """Write a file for each value; gives names and files. Raises `ProblemError`.
+
+        The mistakes replace those of the evaluation before.
+        """
+        if self.mistakes.examples:
+            write_text(_file(folder, FILE), json.dumps(self.mistakes.as_data(step)) + "\n")
         for name, pictures in self._pictures.items():
             file = _file(folder, f"{name}-{step:08}.png")
             with replacing(file) as partial:
@@ -89,47 +93,3 @@ def _file(folder: Path, name: str) -> Path:
 
 def _number(value: float) -> float | None:
     return float(f"{value:.7g}") if np.isfinite(value) else None
-
-
-def sheet(pictures: list[Array]) -> NDArray[np.uint8]:
-    """Pictures of one size side by side, in rows: `[height, width, 3]`.
-
-    Each is `[h, w]`, `[c, h, w]` or `[h, w, c]` with 1 or 3 channels, from 0 to 1.
-    """
-    drawn = [_colours(each) for each in pictures]
-    height, width, _ = drawn[0].shape
-    columns = ceil(sqrt(len(drawn)))
-    rows = ceil(len(drawn) / columns)
-    size = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3)
-    found = np.full(size, 128, np.uint8)
-    for number, each in enumerate(drawn):
-        top, left = number // columns * (height + GAP), number % columns * (width + GAP)
-        found[top : top + height, left : left + width] = each
-    return found
-
-
-def _colours(picture: Array) -> NDArray[np.uint8]:
-    """A picture as bytes, `[h, w, 3]`; what is beyond 0 and 1 is black or white."""
-    if picture.ndim == 2:
-        picture = picture[:, :, None]
-    elif picture.shape[0] in (1, 3):
-        picture = picture.transpose(1, 2, 0)
-    scaled = np.clip(np.nan_to_num(picture.astype(np.float64)), 0, 1) * 255
-    colours = np.rint(scaled).astype(np.uint8)
-    return np.broadcast_to(colours, (*colours.shape[:2], 3))
-
-
-def png(pixels: NDArray[np.uint8]) -> bytes:
-    """An image `[height, width, 3]` as a PNG file (W3C, 2003: 8 bits, truecolour, no filter)."""
-    height, width, _ = pixels.shape
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 1:] = pixels.reshape(height, -1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(content))
-        + kind
-        + content
-        + struct.pack(">I", zlib.crc32(kind + content))
-        for kind, content in chunks
-    )

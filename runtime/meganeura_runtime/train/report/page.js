@@ -612,11 +612,28 @@ function samples({ samples: [last, ...earlier] }) {
     earlier.length ? section("Earlier samples", false, earlier.map(one)) : null);
 }
 
+// The mistakes whose label has the least probability, the worst first.
+function mistakes({ step, examples, count, worst }, classes) {
+  const name = (i) => classes[i] ?? `class ${i}`;
+  const percent = (share) => (share === null ? "" : `, which has ${number(Number((100 * share).toPrecision(2)))} %`);
+  const said = count
+    ? `${whole(count)} of ${whole(examples)} examples held out are wrong after step ${whole(step)}`
+      + (count > worst.length ? `; the worst ${whole(worst.length)} of them` : "")
+    : `all ${whole(examples)} examples held out are right after step ${whole(step)}`;
+  return section("Worst examples", true, html("p", { class: "quiet" }, said),
+    html("div", { class: "worst" }, worst.map((each) => html("figure", { class: "card" },
+      each.picture ? html("img", { src: each.picture, alt: "" }) : null,
+      html("figcaption", {}, html("b", {}, `taken for ${name(each.predicted)}`),
+        html("span", {}, `is ${name(each.label)}${percent(each.share)}`),
+        html("small", {}, `example ${whole(each.number)}`))))));
+}
+
 function oneRun(run) {
   const about = run.about;
   return [
     run.shown.length ? section("What the program shows", true,
       html("div", { class: "charts values" }, run.shown.map((each) => shownValue(each, about?.classes ?? [])))) : null,
+    run.mistakes ? mistakes(run.mistakes, about?.classes ?? []) : null,
     run.samples.length ? samples(run) : null,
     section("Metrics", true, metrics(run)),
     about?.memory ? section("Memory of a step", true, memory(run)) : null,

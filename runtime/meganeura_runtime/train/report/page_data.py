@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from meganeura_dsl.settings.best_metric import LOWEST_LOSS, best_metric
 from meganeura_runtime.train.report.run_records import Curve, TextWritten
 from meganeura_runtime.train.report.run_summary import BEST, RunSummary, labels
-from meganeura_runtime.train.report.shown_data import shown_data
+from meganeura_runtime.train.report.shown_data import mistakes_data, shown_data
 
 POINTS = 20_000
 """Points of all curves of a page together."""
@@ -61,6 +61,7 @@ def run_data(summary: RunSummary, label: str = "", points: int = POINTS) -> dict
         "curves": [thinned(each, most) for each in curves],
         "samples": [] if label else samples_data(summary.records.samples),
         "shown": [] if label else shown_data(summary.folder, summary.records.shown),
+        "mistakes": None if label else mistakes_data(summary.folder),
     }
 
 

@@ -1,7 +1,7 @@
 """Images and matrices of a run for its page: images as data, matrices as numbers."""
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from math import ceil
 from pathlib import Path
@@ -11,6 +11,8 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_runtime.train.records.mistakes import FILE as MISTAKES
+from meganeura_runtime.train.records.mistakes import MOST
 from meganeura_runtime.train.records.visual_log import FOLDER
 from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.report.run_records import ShownFile
@@ -32,6 +34,36 @@ def shown_data(folder: Path, shown: Sequence[ShownFile]) -> list[dict[str, Any]]
         {"name": name, "frames": list(_frames(folder, shown, name, BUDGET // len(names)))[::-1]}
         for name in names
     ]
+
+
+def mistakes_data(folder: Path) -> dict[str, Any] | None:
+    """Returns the mistakes of the last evaluation, if any are kept. Raises `ProblemError`."""
+    path = folder / FOLDER / MISTAKES
+    if not path.is_file():
+        return None
+    try:
+        found = cast("dict[str, Any]", json.loads(read_bytes(path, FILE)))
+        return {
+            **{name: int(found[name]) for name in ("step", "examples", "count")},
+            "worst": [
+                {
+                    **{name: int(each[name]) for name in ("number", "label", "predicted")},
+                    "share": None if each["share"] is None else float(each["share"]),
+                    "picture": _picture(each["picture"]),
+                }
+                for each in found["worst"][:MOST]
+            ],
+        }
+    except DAMAGES as error:
+        raise ProblemError(DamagedRun(path, 0, str(error))) from None
+
+
+def _picture(encoded: object) -> str | None:
+    """Returns the address of a PNG file in base64; None where there is none."""
+    if encoded is None:
+        return None
+    content = b64decode(str(encoded), validate=True)
+    return f"data:image/png;base64,{b64encode(content).decode()}"
 
 
 def _frames(

@@ -21,7 +21,7 @@ from meganeura_dsl.ir.batch_statistics import (
 )
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Cast, Constant
-from meganeura_dsl.ir.outputs import MetricPart, Shown
+from meganeura_dsl.ir.outputs import Judged, MetricPart, Shown
 from meganeura_dsl.symbolic.polynomial import Dim
 from meganeura_dsl.symbolic.size import evaluate
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -126,7 +126,7 @@ class Totals:
         for name in graph.graph.outputs:
             if isinstance(name, MetricPart):
                 self._join(name.number, outputs[name])
-            elif not isinstance(name, Shown):
+            elif not isinstance(name, Shown | Judged):
                 mean = float(outputs[name]) * examples
                 self._means[name] = self._means.get(name, 0.0) + mean
 

@@ -9,6 +9,7 @@ import soundfile
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.support.installation import install_command
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess import audio
@@ -131,7 +132,7 @@ def test_a_library_that_is_missing_is_named_with_its_extra() -> None:
         optional_imports.load("no_such_library", "audio", "read sounds")
     report = caught.value.problem.report()
     assert report.help is not None
-    assert report.help.code == "pip install 'meganeura[audio]'"
+    assert report.help.code == install_command("audio")
 
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac", ".ogg", ".mp3"])

@@ -15,6 +15,7 @@ from tensorboardX.proto import event_pb2
 
 import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged
 from meganeura_runtime.train.records.run_folder import RunFolder
@@ -106,8 +107,8 @@ def test_a_missing_library_is_said_before_anything_runs(
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     purposes = "write event files for TensorBoard", "log to Weights & Biases"
     missing = (
-        MissingExtra("tensorboardX", "tensorboard", purposes[0]),
-        MissingExtra("wandb", "wandb", purposes[1]),
+        MissingExtra("tensorboardX", purposes[0], install_command("tensorboard")),
+        MissingExtra("wandb", purposes[1], install_command("wandb")),
     )
     for setting, problem in zip((TENSORBOARD, WANDB), missing, strict=True):
         monkeypatch.setitem(sys.modules, problem.module, None)

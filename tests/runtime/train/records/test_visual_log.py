@@ -21,9 +21,10 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_runtime.io.preprocess.images import Filter, ImageSteps
 from meganeura_runtime.io.preprocess.preparation import ImagePreparation
-from meganeura_runtime.train.loop.confusion import CONFUSION, with_confusion
+from meganeura_runtime.train.loop.confusion import CONFUSION, LABELS, LOGITS, with_confusion
 from meganeura_runtime.train.loop.evaluation import as_drawn
-from meganeura_runtime.train.records.visual_log import FOLDER, VisualLog, png, sheet
+from meganeura_runtime.train.records.pictures import png, sheet
+from meganeura_runtime.train.records.visual_log import FOLDER, VisualLog
 from meganeura_runtime.train.report.page_data import run_data
 from meganeura_runtime.train.report.run_records import ShownFile
 from meganeura_runtime.train.report.run_summary import summary_of
@@ -114,7 +115,9 @@ def test_a_classifier_shows_its_confusion_by_itself(workspace: Workspace, device
     program = meganeura.load(str(workspace.folder / "fit.mgn"))
     run = program.train(device=device, settings={"epochs": 1}, out=workspace.folder / "run")
     files = {path.name.split("-")[0]: path for path in (run.folder / FOLDER).iterdir()}
+    mistakes = json.loads(files.pop("mistakes.json").read_text())
     assert files.keys() == {"confusion", "own"}
+    assert mistakes["count"] == pytest.approx(5 - 5 * run.held_out[-1]["accuracy"], abs=1e-6)
     itself, asked = (json.loads(files[name].read_text()) for name in ("confusion", "own"))
     assert itself == asked
     trace = sum(itself["rows"][each][each] for each in range(3))
@@ -130,9 +133,9 @@ def test_what_is_no_classifier_shows_nothing(workspace: Workspace) -> None:
         assert not (workspace.folder / metric[13:21] / FOLDER).exists()
     wide = np.zeros((2, 60), np.float32)
     for classes, shown in (
-        (50, {"accuracy", CONFUSION}),
+        (50, {"accuracy", CONFUSION, LABELS, LOGITS}),
         (51, {"accuracy"}),
-        (2, {"accuracy", CONFUSION}),
+        (2, {"accuracy", CONFUSION, LABELS, LOGITS}),
         (1, {"accuracy"}),
     ):
         build = Builder()

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
+from meganeura_dsl.support.installation import install_command
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.config.limits import MatrixDialect, MatrixUnits
 from meganeura_runtime.backends.webgpu.device.webgpu_api import WebGpuApi
@@ -50,7 +51,7 @@ class Dawn(WebGpuApi):
             _require_version(wgpudawn)
             _load_library()
         except ModuleNotFoundError as error:
-            raise DeviceError("Dawn is not installed: pip install 'meganeura[dawn]'") from error
+            raise DeviceError(f"Dawn is not installed: {install_command('dawn')}") from error
         except (ImportError, OSError, RuntimeError) as error:
             raise DeviceError(
                 f"wgpudawn cannot be loaded ({error}); use the device `wgpu` or `cpu`"
