@@ -99,7 +99,7 @@ class Shown(OutputRole):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judged(OutputRole):
-    """What mistakes of a classifier are found by: its `logits` f32[n, classes], `labels` i32[n]."""
+    """The `logits` f32[n, classes] or the `labels` i32[n] by which mistakes are found."""
 
     name: str
 

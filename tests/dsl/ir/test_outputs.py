@@ -62,6 +62,7 @@ def test_a_name_is_the_text_that_it_has_always_been() -> None:
         "loss part 4",
         "part 5",
         "show digits",
+        "judged logits",
         "value layers.0.after norm: not finite",
         "gradient.layer1.w",
     ]
@@ -117,7 +118,16 @@ def test_a_text_with_the_letters_of_a_role_has_none() -> None:
 
 # --- no text is made or read elsewhere -----------------------------------------------------------
 
-PREFIXES = ("index ", "objective ", "loss part ", "part ", "show ", "value ", "gradient.")
+PREFIXES = (
+    "index ",
+    "objective ",
+    "loss part ",
+    "part ",
+    "show ",
+    "judged ",
+    "value ",
+    "gradient.",
+)
 QUOTED = re.compile(rf"""["']({"|".join(map(re.escape, PREFIXES))})""", re.IGNORECASE)
 SOURCES = [
     path
