@@ -58,7 +58,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "vae:decoder": {},
     "vae:drawn": {},
     "ddpm:denoiser": {},
-    "ddpm:drawn": {"rounds": 3},
+    "ddpm:drawn": {"iterations": 3},
     "distil": {},
     "digits_cnn": {},
     "digits_mlp": {},

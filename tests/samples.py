@@ -485,7 +485,7 @@ def _pooling_ties() -> tuple[Sample, ...]:
 
 
 def recurrence(*, backward: bool) -> Scan:
-    """The rounds of h = tanh(x[:, t] + h w) 4 / exp(t), for h: [2, 3], x: [2, 4, 3], w: [3, 3].
+    """The iterations of h = tanh(x[:, t] + h w) 4 / exp(t), for h: [2, 3], x: [2, 4, 3], w: [3, 3].
 
     What is carried is collected along axis 1, and the tangents along axis 2.
     """

@@ -137,14 +137,14 @@ def _step(kind: int, build: Builder, one: Value, other: Value, weights: list[Val
 
 
 @st.composite
-def loops(draw: st.DrawFn, rounds: int = 3) -> Graph:
-    """Graphs around a scan of random carries, slices and collected values, of so many rounds."""
+def loops(draw: st.DrawFn, iterations: int = 3) -> Graph:
+    """Graphs around a scan of random carries, slices and collected values."""
     build = Builder()
     n, d = (draw(st.integers(1, 3)) for _ in range(2))
-    rounds = draw(st.integers(1, rounds))
-    xs = build.add(Input("x", DType.F32, (n, rounds, d)))
+    iterations = draw(st.integers(1, iterations))
+    xs = build.add(Input("x", DType.F32, (n, iterations, d)))
     weights = [build.add(Parameter(f"w{i}", DType.F32, (d, d), "param")) for i in range(2)]
-    region = Region(build, rounds)
+    region = Region(build, iterations)
     starts = [build.add(Input(f"h{i}", DType.F32, (n, d))) for i in range(draw(st.integers(1, 3)))]
     leaves = [region.leaf(start.type) for start in starts]
     values = [*leaves, region.slice(xs, 1, backward=draw(st.booleans()))]

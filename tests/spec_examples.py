@@ -353,8 +353,8 @@ EXAMPLES: Mapping[str, Problem] = {
         UnknownRule("conv-residul", ("conv-bias", "conv-residual", "conv-activation")),
         FoldedOverflow("norm.derived.0", "f32", ("conv.weight", "norm.weight", "norm.running_var")),
         GaveUp(
-            "the e-graph of 430 values has 20114 entries after 7 rounds, which is more than 20000;"
-            " in the last round rule `move-apart` matched most often, 8,211 times:"
+            "the e-graph of 430 values has 20114 entries after 7 iterations, which is more than"
+            " 20000; in the last iteration rule `move-apart` matched most often, 8,211 times:"
             " optimize without it"
         ),
         DeployedDiffers("output", 0.0371, 1e-4),

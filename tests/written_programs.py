@@ -33,7 +33,7 @@ PROGRAMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         """,
         {"n": 2, "s": 4},
     ),
-    "parts of what a round binds": (
+    "parts of what an iteration binds": (
         """\
         block Sums()(x: [n, s, 3]) -> [n, s, 3]:
           h = x |> fc: linear(3)
@@ -48,7 +48,7 @@ PROGRAMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         """,
         {"n": 2, "s": 4},
     ),
-    "results by name, in rounds": (
+    "results by name, in iterations": (
         """\
         block Agent(c)(x: [n, 3]) -> logits: [n, c], value: [n]:
           y = x |> fc: linear(c)

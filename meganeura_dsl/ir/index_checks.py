@@ -39,7 +39,7 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full, is_zero
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, ROUND, Loop
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, ITERATION, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.outputs import IndexCheck
 from meganeura_dsl.ir.traits import Trait
@@ -179,7 +179,7 @@ def _checked_loops(graph: Graph, ranges: Ranges) -> dict[Application, _CheckedLo
         op = value.op
         if not isinstance(op, Loop) or value.application in found:
             continue
-        known = {ROUND: Range(0, concrete(op.rounds) - 1)}
+        known = {ITERATION: Range(0, concrete(op.iterations) - 1)}
         for name, operand in zip(op.names, value.operands, strict=True):
             range_ = ranges.get(operand.id)
             if range_ is not None and not name.startswith(CARRY):
@@ -231,7 +231,7 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
         is_compared = isinstance(use.user.op, Compare)
         if is_compared and not (
             (use.user.id in picked and _depends(ids))
-            or (use.user.id in numbered and _depends(ids, on_rounds=False))
+            or (use.user.id in numbered and _depends(ids, on_iterations=False))
         ):
             continue
         range_ = ranges.get(ids.id)
@@ -244,10 +244,10 @@ def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iter
     yield from seen.values()
 
 
-def _depends(ids: Value, *, on_rounds: bool = True) -> bool:
+def _depends(ids: Value, *, on_iterations: bool = True) -> bool:
     """True if an index depends on an input, a parameter, a random number or the iteration."""
     leaves = (each.op for each in dependencies([ids]) if isinstance(each.op, Leaf))
-    return any(on_rounds or leaf.name != ROUND for leaf in leaves)
+    return any(on_iterations or leaf.name != ITERATION for leaf in leaves)
 
 
 def _picked(graph: Graph) -> set[int]:

@@ -25,7 +25,7 @@ from meganeura_dsl.ir.ops import (
     StopGradient,
 )
 from meganeura_dsl.ir.ops.primitive.dynamic import part_of
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ITERATION, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
@@ -166,7 +166,7 @@ class Interpreter:
                     watch(results, start, perf_counter())
         return Results(_named(self._outputs, values), _named(self._updates, values))
 
-    def round(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+    def run_iteration(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """Some outputs of one evaluation of a body, whose feeds are of the types they should be."""
         values = self._start.copy()
         for name, array in feeds.items():
@@ -295,16 +295,16 @@ def replaced_in_place(x: Array, part: Array, *starts: Array) -> Sequence[Array]:
 
 def evaluation(op: Op, precision: Precision = Precision.SINGLE) -> Callable[..., Sequence[Array]]:
     """Returns a function that computes the results of an op in NumPy from its operands."""
-    return Rounds(op, precision).run if isinstance(op, Loop) else op.evaluate_all
+    return Iterations(op, precision).run if isinstance(op, Loop) else op.evaluate_all
 
 
-class Rounds:
+class Iterations:
     """A loop ready to run: its body as an interpreter, made once."""
 
     def __init__(self, op: Loop, precision: Precision) -> None:
         self._op = op
         self._body = Interpreter(op.body.graph, precision)
-        self._rounds = concrete(op.rounds)
+        self._iterations = concrete(op.iterations)
         self._carries = [f"{CARRY}{number}" for number in range(op.carried)]
         self._outputs = [*self._carries, *(f"{COLLECTED}{n}" for n in range(len(op.collected)))]
 
@@ -318,22 +318,22 @@ class Rounds:
             for name, axis in zip(sliced, op.sliced, strict=True)
         }
         results: list[Array] = []
-        for round_number in range(self._rounds)[:: -1 if op.backward else 1]:
-            feeds[ROUND] = np.asarray(round_number, np.int32)
-            feeds.update((name, stack[round_number]) for name, stack in stacks.items())
-            found = self._body.round(feeds, self._outputs)
+        for iteration_number in range(self._iterations)[:: -1 if op.backward else 1]:
+            feeds[ITERATION] = np.asarray(iteration_number, np.int32)
+            feeds.update((name, stack[iteration_number]) for name, stack in stacks.items())
+            found = self._body.run_iteration(feeds, self._outputs)
             feeds.update(zip(self._carries, found, strict=False))
             results = results or list(map(self._stack, found[count:], op.collected))
             for result, axis, given in zip(results, op.collected, found[count:], strict=True):
-                np.moveaxis(result, axis, 0)[round_number] = given
+                np.moveaxis(result, axis, 0)[iteration_number] = given
             if op.stops and not found[count - 1]:
                 break
         return [*(feeds[name] for name in self._carries), *results]
 
     def _stack(self, given: Array, axis: int) -> Array:
         shape = given.shape[:axis], given.shape[axis:]
-        of = (*shape[0], self._rounds, *shape[1])
-        # What a round that is not run collects is zero.
+        of = (*shape[0], self._iterations, *shape[1])
+        # What an iteration that is not run collects is zero.
         return np.zeros(of, given.dtype) if self._op.stops else np.empty(of, given.dtype)
 
 

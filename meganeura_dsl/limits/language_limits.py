@@ -38,7 +38,7 @@ MOST_ELEMENTS = 2**63 - 1
 """Elements of a tensor: what 64 bits count. What fits a device is for `--limits` to say."""
 MOST_VALUES = 100_000
 """Values of one graph, those included that lead to no output."""
-MOST_ROUNDS = 20_000
+MOST_ITERATIONS = 20_000
 """Iterations of loops that are unrolled in one model."""
 MOST_PATHS = 64
 """Paths through one block that are tried before its proof is left to each model."""

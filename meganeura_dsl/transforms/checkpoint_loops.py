@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import Application, Body, Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops import Add, Concat, Constant, Input, Mul, Reshape, Slice
-from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUND, Loop, stack
+from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ITERATION, Loop, stack
 from meganeura_dsl.ir.ops.primitive.loop_gradient import SAVED
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, TensorType, size_in_bytes
@@ -32,7 +32,7 @@ def stored_by_loops(graph: Graph) -> list[int]:
     loops = {each.application: each.op for each in graph.values if isinstance(each.op, Loop)}
     for op in loops.values():
         found += stored_by_loops(op.body.graph)
-        found += [_stored(op)] if concrete(op.rounds) >= FEWEST else []
+        found += [_stored(op)] if concrete(op.iterations) >= FEWEST else []
     return found
 
 
@@ -65,7 +65,7 @@ def _checkpointed(
     graph = op.body.graph
     within = checkpoint_loops(graph, above, {value.id for value in graph.values})
     inner = replace(op, body=Body(within))
-    if concrete(op.rounds) < FEWEST or _stored(op) <= above:
+    if concrete(op.iterations) < FEWEST or _stored(op) <= above:
         return build.add_all(inner, *operands)
     return _Segments(build, inner, segment_length(op)).results(operands)
 
@@ -75,19 +75,19 @@ def _checkpointed(
 
 def segment_length(op: Loop) -> int:
     """The iterations of a segment with which least is stored, by preference without a rest."""
-    rounds, start, each = concrete(op.rounds), _carried(op), _of_a_round(op)
-    stored = {k: rounds // k * start + k * each for k in range(2, rounds // 2 + 1)}
+    iterations, start, each = concrete(op.iterations), _carried(op), _of_an_iteration(op)
+    stored = {k: iterations // k * start + k * each for k in range(2, iterations // 2 + 1)}
     least = min(stored.values())
-    near = [k for k in stored if rounds % k == 0 and stored[k] <= NEAR * least]
+    near = [k for k in stored if iterations % k == 0 and stored[k] <= NEAR * least]
     return min(near or stored, key=stored.__getitem__)
 
 
 def _stored(op: Loop) -> int:
     """About the bytes that the gradient of a loop reads from memory."""
-    return concrete(op.rounds) * _of_a_round(op)
+    return concrete(op.iterations) * _of_an_iteration(op)
 
 
-def _of_a_round(op: Loop) -> int:
+def _of_an_iteration(op: Loop) -> int:
     """The bytes that the gradient stores of an iteration: its carries, and results of products."""
     saved = [value for value in op.body.graph.values if not value.op.traits.isdisjoint(SAVED)]
     return _carried(op) + sum(size_in_bytes(value.type) for value in saved)
@@ -110,10 +110,10 @@ class _Segments:
 
     def results(self, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Returns the results of the loop for its operands; the rest is last in all slices."""
-        op, rounds = self.op, concrete(self.op.rounds)
+        op, iterations = self.op, concrete(self.op.iterations)
         carries, sources, captured = op.parts(operands)
-        whole = rounds - rounds % self.length
-        spans = [(0, whole), (whole, rounds)] if whole < rounds else [(0, rounds)]
+        whole = iterations - iterations % self.length
+        spans = [(0, whole), (whole, iterations)] if whole < iterations else [(0, iterations)]
         given: list[tuple[Value, ...]] = []
         for first, last in reversed(spans) if op.backward else spans:
             slices = [
@@ -144,8 +144,8 @@ class _Segments:
     ) -> tuple[Value, ...]:
         op = self.op
         build, leaves = self._leaves(_types(op))
-        base = build.add(Constant(concrete(op.rounds) - count, DType.I32))
-        rest = replace(op, body=_shifted(op, build, leaves, base), rounds=count)
+        base = build.add(Constant(concrete(op.iterations) - count, DType.I32))
+        rest = replace(op, body=_shifted(op, build, leaves, base), iterations=count)
         return self.build.add_all(rest, *carries, *slices, *captured)
 
     def _segmented(
@@ -156,7 +156,7 @@ class _Segments:
             self._reshaped(each, axis, axis + 1, (segments, self.length))
             for each, axis in zip(slices, op.sliced, strict=True)
         ]
-        outer = replace(op, body=self._segment(), rounds=segments)
+        outer = replace(op, body=self._segment(), iterations=segments)
         found = self.build.add_all(outer, *carries, *split, *captured)
         stacks = [
             self._reshaped(each, axis, axis + 2, (count,))
@@ -176,10 +176,10 @@ class _Segments:
             types[number] = stack(types[number], axis, self.length)
         build, leaves = self._leaves(types)
         operands = [leaves[name] for name in op.names]
-        inner = replace(op, rounds=self.length)
-        if _reads_round(op):
+        inner = replace(op, iterations=self.length)
+        if _reads_iteration(op):
             length = build.add(Constant(self.length, DType.I32))
-            operands.append(build.add(Mul(), leaves[ROUND], length))
+            operands.append(build.add(Mul(), leaves[ITERATION], length))
             inside, within = self._leaves(_types(op))
             number = len(op.names) - op.carried - len(op.sliced)
             base = inside.add(Input(f"{CAPTURED}{number}", DType.I32, ()))
@@ -191,7 +191,7 @@ class _Segments:
         """A builder of a body with the leaves of that of the loop, of these types."""
         build, op = Builder(), self.op
         build.origin = self.build.origin
-        leaves = {ROUND: build.add(op.body.inputs[ROUND].op)}
+        leaves = {ITERATION: build.add(op.body.inputs[ITERATION].op)}
         for name, of in zip(op.names, types, strict=True):
             leaves[name] = build.add(Input(name, of.dtype, of.shape))
         return build, leaves
@@ -202,17 +202,17 @@ def _types(op: Loop) -> list[TensorType]:
     return [op.body.inputs[name].type for name in op.names]
 
 
-def _reads_round(op: Loop) -> bool:
+def _reads_iteration(op: Loop) -> bool:
     """True if an iteration depends on its number."""
-    number = op.body.inputs[ROUND]
+    number = op.body.inputs[ITERATION]
     read = {each.id for value in op.body.graph.values for each in value.operands}
     return number.id in read or any(value is number for value in (*op.next, *op.given))
 
 
 def _shifted(op: Loop, build: Builder, leaves: Mapping[str, Value], base: Value) -> Body:
     """The body where the number of an iteration begins at a base."""
-    round_index = build.add(Add(), leaves[ROUND], base)
-    _, following, given = op.instantiate(build, {**leaves, ROUND: round_index})
+    iteration_index = build.add(Add(), leaves[ITERATION], base)
+    _, following, given = op.instantiate(build, {**leaves, ITERATION: iteration_index})
     return _body(build, following, given)
 
 

@@ -11,7 +11,7 @@ from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.objectives import Entering
 from meganeura_dsl.ir.ops import Constant, Input, Parameter, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
-from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, ROUND, SLICE, Loop
+from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, ITERATION, SLICE, Loop
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.ops.primitive.scan import Scan
 from meganeura_dsl.ir.outputs import Objective
@@ -49,7 +49,7 @@ class RepeatedMoves:
         assert isinstance(op, Loop)
         self._op, self._gate, self._copy = op, gate, copy
         self._results = losses
-        self._region = Region(copy.build, op.rounds)
+        self._region = Region(copy.build, op.iterations)
         self.found: dict[str, Value] = {}
         """The parameters that an iteration finds, by name."""
         self._moved: dict[str, Value] = {}
@@ -121,7 +121,7 @@ class RepeatedMoves:
     def _open(self) -> None:
         """Give the leaves of the body their values in this iteration."""
         inputs, region = self._op.body.inputs, self._region
-        self._made[inputs[ROUND].id] = region.round_index
+        self._made[inputs[ITERATION].id] = region.iteration_index
         carries, slices, _ = self._op.parts(self._results.operands)
         for number, operand in enumerate(carries):
             leaf = region.leaf(operand.type)

@@ -17,7 +17,7 @@ from meganeura_dsl.ir.graph import (
     reachable,
 )
 from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUND, SLICE, Loop
+from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ITERATION, SLICE, Loop
 
 
 def simplify_loops(graph: Graph) -> Graph:
@@ -27,7 +27,7 @@ def simplify_loops(graph: Graph) -> Graph:
     return _pruned(_merged(graph))
 
 
-# --- the same rounds once ------------------------------------------------------------------------
+# --- the same iterations once --------------------------------------------------------------------
 
 
 def _merged(graph: Graph) -> Graph:
@@ -36,7 +36,7 @@ def _merged(graph: Graph) -> Graph:
     for results in by_application(graph.values):
         op = results[0].op
         if isinstance(op, Loop):
-            known.setdefault(_rounds(results[0], op), []).append(op)
+            known.setdefault(_iterations(results[0], op), []).append(op)
     unions = {key: _union(ops) for key, ops in known.items()}
     build = Builder()
     rebuilt: dict[int, Value] = {}
@@ -45,7 +45,7 @@ def _merged(graph: Graph) -> Graph:
         with build.at(value.origin):
             op = value.op
             if isinstance(op, Loop):
-                union = unions[_rounds(value, op)]
+                union = unions[_iterations(value, op)]
                 rebuilt[value.id] = build.add_all(union, *operands)[
                     _result_number(union, op, value.index)
                 ]
@@ -57,11 +57,11 @@ def _merged(graph: Graph) -> Graph:
     )
 
 
-def _rounds(value: Value, op: Loop) -> Hashable:
+def _iterations(value: Value, op: Loop) -> Hashable:
     """Returns a key that is equal for loops that differ at most in what they collect."""
     following = tuple(op.body.numbers[each.id] for each in op.next)
     operands = tuple(each.id for each in value.operands)
-    return operands, op.body.computation, following, op.rounds, op.sliced, op.backward
+    return operands, op.body.computation, following, op.iterations, op.sliced, op.backward
 
 
 def _union(ops: Sequence[Loop]) -> Loop:
@@ -170,7 +170,7 @@ def _narrowed(
     """The loop with these carries, these collected, and the leaves of these names."""
     renamed = _renamed(names, len(carries))
     build = Builder()
-    of = {ROUND: build.add(op.body.inputs[ROUND].op)}
+    of = {ITERATION: build.add(op.body.inputs[ITERATION].op)}
     for name in names:
         leaf = op.body.inputs[name]
         of[name] = build.add(Input(renamed[name], leaf.type.dtype, leaf.type.shape))

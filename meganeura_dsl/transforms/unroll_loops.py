@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops import Concat, Constant, Reshape, Slice
-from meganeura_dsl.ir.ops.primitive.loop import ROUND, Loop
+from meganeura_dsl.ir.ops.primitive.loop import ITERATION, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
 
@@ -33,13 +33,13 @@ def unroll_loops(graph: Graph) -> Graph:
 def _unrolled(build: Builder, op: Loop, operands: Sequence[Value]) -> tuple[Value, ...]:
     starts, sources, captured = op.parts(operands)
     carries, given = tuple(starts), list[tuple[Value, ...]]()
-    rounds = range(concrete(op.rounds))
-    for number in reversed(rounds) if op.backward else rounds:
+    iterations = range(concrete(op.iterations))
+    for number in reversed(iterations) if op.backward else iterations:
         slices = [
             _slice(build, each, axis, number) for each, axis in zip(sources, op.sliced, strict=True)
         ]
         leaves = dict(zip(op.names, (*carries, *slices, *captured), strict=True))
-        leaves[ROUND] = build.add(Constant(number, DType.I32))
+        leaves[ITERATION] = build.add(Constant(number, DType.I32))
         _, carries, found = op.instantiate(build, leaves)
         given.append(found)
     ordered = given[::-1] if op.backward else given

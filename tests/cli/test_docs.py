@@ -157,7 +157,7 @@ def test_a_code_is_shown_with_a_program_that_causes_it(meganeura: Command) -> No
 
 def test_a_word_of_one_section_is_answered_with_it(meganeura: Command) -> None:
     shown = meganeura("docs", "between  NUMBERS a loop").out
-    assert shown.startswith("## A known number of rounds\n")
+    assert shown.startswith("## A known number of iterations\n")
     assert shown.endswith("\n\nThis is of the page `loops`.\n")
 
 

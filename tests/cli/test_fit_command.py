@@ -95,7 +95,7 @@ train fit(x: [batch, 64, 2], y: [batch, 16]):
 
 
 @pytest.mark.usefixtures("no_adapter")
-def test_rounds_are_recomputed_where_memory_is_short(
+def test_iterations_are_recomputed_where_memory_is_short(
     meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "net.mgn"
@@ -118,7 +118,7 @@ def test_rounds_are_recomputed_where_memory_is_short(
     assert isinstance(largest, int)
     assert largest > 32
     shown = meganeura("fit", str(path), "--device", "cpu", "--no-opt", "--set", "memory=64KiB")
-    assert "cpu: rounds of scans are recomputed to take no more than `memory`" in shown.out
+    assert "cpu: iterations of scans are recomputed to take no more than `memory`" in shown.out
 
     random = np.random.default_rng(0)
     x, y = random.normal(size=(16, 64, 2)), random.normal(size=(16, 16))

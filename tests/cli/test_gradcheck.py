@@ -51,7 +51,7 @@ def test_an_index_that_is_computed_is_drawn_in_range(meganeura: Command, tmp_pat
     [
         ("N()(x: [n]) -> [] = 1e9 + 1e-3 * sum(sin(x))", 1),
         ("N()(x: [n]) -> [n] = relu(x) + log(1 + exp(-abs(x)))", 1),
-        ("N(rounds)(x: [n]) -> [n] = x / (rounds - 1)", 1),
+        ("N(iterations)(x: [n]) -> [n] = x / (iterations - 1)", 1),
         ("N()(x: [n]) -> [n] = f32(x > 0)", 0),
         ("N()(x: i32[n]) -> i32[n] = x + x", 0),
     ],

@@ -172,8 +172,8 @@ PROGRAMS = {
     "nested blocks": b"block f()(x: [n]):\n"
     + b"".join(b"  " * level + b"if true:\n" for level in range(1, 400)),
     "a power of a power": b"def f(x) = 9 ** 9 ** 9 ** 9\nblock g()(x: [n]) -> [n] = x * f(1)\n",
-    "a loop of 10**18 rounds": b"block g()(x: [n]) -> [n]:\n  for i in 0..1000000000000000000:\n"
-    b"    x = x + 1\n  return x\nmodel m = g()\n",
+    "a loop of 10**18 iterations": b"block g()(x: [n]) -> [n]:\n"
+    b"  for i in 0..1000000000000000000:\n    x = x + 1\n  return x\nmodel m = g()\n",
     "a list of 10**9 ones": b"block g()(x: [n]) -> [n]:\n  return x * len([1] * 1000000000)\n"
     b"model m = g()\n",
     "doubling": b"block g()(x: [n]) -> [n]:\n" + b"  x = x + x\n" * 2_000 + b"  return x\n",

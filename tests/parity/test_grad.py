@@ -120,7 +120,7 @@ def rolled(p: Tensors, data: Tensors) -> torch.Tensor:
 
 
 def sampled(p: Tensors, data: Tensors) -> torch.Tensor:
-    """Langevin steps down an energy: the gradient stands in a round of a scan."""
+    """Langevin steps down an energy: the gradient stands in an iteration of a scan."""
     x = data["x"]
     for at in range(4):
         x = x.requires_grad_()
@@ -343,7 +343,7 @@ SLOPES = (
             """,
             adapted,
         )
-        for name, loop in (("adapted", "for"), ("adapted in rounds", "scan"))
+        for name, loop in (("adapted", "for"), ("adapted in iterations", "scan"))
     ),
     Slope(
         "borrowed",
@@ -407,7 +407,7 @@ def test_losses_of_gradients_and_their_gradients(written: Slope) -> None:
 
 AT_NIGHT = frozenset({"adapted", "attacked", "burgers"})
 """Losses whose kernels software Vulkan compiles for seconds, which others stand for there:
-`adapted in rounds` is `adapted` as a scan."""
+`adapted in iterations` is `adapted` as a scan."""
 ON_DEVICES = [
     pytest.param(each, device, id=f"{each}-{device}")
     for each in SLOPES

@@ -87,7 +87,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"    {workgroups} workgroups, {each.flops} flops, {each.bytes} bytes"
         yield f"    on {', '.join(map(_slot, each.slots))}"
     for loop in plan.loops:
-        yield f"loop of {loop.rounds} rounds: from dispatch {loop.first} to before {loop.last}"
+        yield f"loop of {loop.rounds} iterations: from dispatch {loop.first} to before {loop.last}"
     for copy in plan.copies:
         yield f"copy {_slot(copy.source)} to {_slot(copy.target)}"
     for number, text in enumerate(plan.kernels):

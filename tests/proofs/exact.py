@@ -17,7 +17,7 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Leaf, Op, Value, dependencies
 from meganeura_dsl.ir.ops import Constant
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ITERATION, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.transforms.egraph.encoding.schema import constructor_name
@@ -218,17 +218,17 @@ def attributes(op: Op, result: int) -> Sequence[object]:
 
 def _iterated(op: Loop, operands: Sequence[Array], field: Interpreted) -> list[Array]:
     """The carries behind the last iteration, and what was collected along its axes."""
-    rounds = concrete(op.rounds)
+    iterations = concrete(op.iterations)
     first, second = op.carried, op.carried + len(op.sliced)
     carries = list(operands[:first])
     collected: dict[int, list[Array]] = {}
-    for place in reversed(range(rounds)) if op.backward else range(rounds):
+    for place in reversed(range(iterations)) if op.backward else range(iterations):
         slices = [
             np.take(each, place, axis)
             for each, axis in zip(operands[first:second], op.sliced, strict=True)
         ]
         parts = [*carries, *map(_boxed, slices), *operands[second:]]
-        leaves = {ROUND: _boxed(field.number(place)), **dict(zip(op.names, parts, strict=True))}
+        leaves = {ITERATION: _boxed(field.number(place)), **dict(zip(op.names, parts, strict=True))}
         graph = op.body.graph
         values = interpret(graph.values, leaves, field)
         counts = not op.stops or cast("Exactly", carries[-1][()]).form == ONE
@@ -239,7 +239,7 @@ def _iterated(op: Loop, operands: Sequence[Array], field: Interpreted) -> list[A
             each if counts else _each(np.zeros(each.shape, int), field.number) for each in given
         ]
     stacks = [
-        np.stack([collected[place][number] for place in range(rounds)], axis)
+        np.stack([collected[place][number] for place in range(iterations)], axis)
         for number, axis in enumerate(op.collected)
     ]
     return [*carries, *stacks]

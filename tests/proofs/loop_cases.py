@@ -7,7 +7,7 @@ from meganeura_dsl.ir.ops import Add, Cast, Input, MatMul, Mul, Reshape, Scan, T
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
 
-Round = Callable[[Builder, Value, Value, Value, Value], tuple[Value, Sequence[Value]]]
+Iteration = Callable[[Builder, Value, Value, Value, Value], tuple[Value, Sequence[Value]]]
 """The next state and what is collected, of the state, the slice, a captured tensor, the place."""
 
 
@@ -51,16 +51,16 @@ def _matrices(
 
 
 def _loop(
-    name: str, round_: Round, types: tuple[TensorType, ...], *, backward: bool
+    name: str, iteration: Iteration, types: tuple[TensorType, ...], *, backward: bool
 ) -> tuple[str, Scan, tuple[TensorType, ...]]:
     build = Builder()
     start, xs, weight = (
         build.add(Input(f"x{place}", each.dtype, each.shape)) for place, each in enumerate(types)
     )
-    rounds = xs.type.shape[0]
-    region = Region(build, rounds)
+    iterations = xs.type.shape[0]
+    region = Region(build, iterations)
     h, x = region.leaf(start.type), region.slice(xs, 0, backward=backward)
-    after, given = round_(build, h, x, weight, region.round_index)
+    after, given = iteration(build, h, x, weight, region.iteration_index)
     collected = [Collected(each, 0) for each in given]
     chosen, operands = region.close([Carry(h, start, after)], collected, backward=backward)
     return name, Scan(*chosen), tuple(each.type for each in operands)

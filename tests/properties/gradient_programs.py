@@ -59,7 +59,8 @@ class _Writer:
         self.lines += [f"u{each} = x |> {each}" for each in self.parts]
         self.lines.append(f"u = x + 0.1 * ({' + '.join(f'u{each}' for each in self.parts)})")
         self.flow(self.random.randint(0, 2))
-        form = self.random.choice((self.value, self.value, self.weights, self.weights, self.round))
+        forms = (self.value, self.value, self.weights, self.weights, self.iteration)
+        form = self.random.choice(forms)
         scalar, slope = form()
         depth = self.random.randint(1, 3)
         body = "\n".join(f"  {line}" for line in self.lines)
@@ -109,13 +110,13 @@ class _Writer:
             self.lines.append("s = s + 0.01 * sum(w ** 2)")
         return "s", "sum(grad(s, w) * base)"
 
-    def round(self) -> tuple[str, str]:
-        """The gradient of a round of a scan, by what the round binds."""
-        part, rounds = self.random.choice(self.parts), self.random.randint(1, 3)
+    def iteration(self) -> tuple[str, str]:
+        """The gradient of an iteration of a scan, by what the iteration binds."""
+        part, iterations = self.random.choice(self.parts), self.random.randint(1, 3)
         function = self.random.choice(FUNCTIONS)
         inner = self.random.choice((f"{function}(v)", f"v |> {part}", f"{function}(v |> {part})"))
         self.lines += [
-            f"scan t in 0..{rounds}:",
+            f"scan t in 0..{iterations}:",
             "  base = cos(u)",
             "  v = u + eps * base",
             f"  s = {self.scalar(f'({inner})')}",

@@ -394,10 +394,10 @@ class Block:
 
     def skips(self) -> None:
         """Joins values of iterations behind them."""
-        rounds = self.random.randint(1, 3)
+        iterations = self.random.randint(1, 3)
         name = f"list{len(self.lines)}"
         self.write(f"{name} = {self.random.choice(('[]', '[x] + []'))}")
-        self.write(f"for i in 0..{rounds}:")
+        self.write(f"for i in 0..{iterations}:")
         self.indent += 1
         self.write("x = tanh(x)")
         self.write(f"{name} = {name} + [x]")

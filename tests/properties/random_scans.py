@@ -49,7 +49,7 @@ def _walk(random: Random, number: int, shape: Shape, label: Callable[[], str]) -
 
 
 def _ending(random: Random, h: str) -> str:
-    """A condition that ends the scan after some rounds."""
+    """A condition that ends the scan after some iterations."""
     return f" while {random.choice(('t < 2', f'sum({h}) < 1', f'any({h} > -0.5) or t < 1'))}"
 
 
@@ -74,16 +74,16 @@ def _pair(random: Random, number: int, shape: Shape, _label: Callable[[], str]) 
 
 
 def _nested(random: Random, number: int, shape: Shape, _label: Callable[[], str]) -> ScanLines:
-    """A scan within a scan, over a few rounds or over the same axis."""
+    """A scan within a scan, over a few iterations or over the same axis."""
     n, s, d = shape
     h, y, g = (f"{name}{number}" for name in "hyg")
-    rounds = random.choice(("2", "3", s))
-    inner = f"x[:, {random.choice(('u', f'{s} - 1 - u'))}]" if rounds == s else "f32(u + 1)"
+    iterations = random.choice(("2", "3", s))
+    inner = f"x[:, {random.choice(('u', f'{s} - 1 - u'))}]" if iterations == s else "f32(u + 1)"
     lines = (
         f"{h} = zeros([{n}, {d}])",
         f"scan t in 0..{s}:",
         f"  {g} = x[:, t]",
-        f"  scan u in 0..{rounds}:",
+        f"  scan u in 0..{iterations}:",
         f"    {g} = tanh({g} + 0.5 * {h}) * {inner}",
         f"    w{number}[u] = {g}",
         f"  {h} = 0.5 * {h} + {g}",
@@ -94,7 +94,7 @@ def _nested(random: Random, number: int, shape: Shape, _label: Callable[[], str]
 
 
 def _replaced(random: Random, number: int, shape: Shape, _label: Callable[[], str]) -> ScanLines:
-    """A part of what a round finds is replaced, and nothing is carried."""
+    """A part of what an iteration finds is replaced, and nothing is carried."""
     _, s, _ = shape
     rest, y = f"rest{number}", f"y{number}"
     place = random.choice(("t", f"{s} - 1 - t", "0"))
@@ -109,7 +109,7 @@ def _replaced(random: Random, number: int, shape: Shape, _label: Callable[[], st
 
 
 def _stated(random: Random, number: int, shape: Shape, _label: Callable[[], str]) -> ScanLines:
-    """A state that each round of training updates."""
+    """A state that each iteration of training updates."""
     _, s, _ = shape
     state, y = f"state{number}", f"y{number}"
     lines = (
@@ -124,7 +124,7 @@ def _stated(random: Random, number: int, shape: Shape, _label: Callable[[], str]
 
 
 def _shared(random: Random, number: int, shape: Shape, label: Callable[[], str]) -> ScanLines:
-    """One layer in the rounds, behind them, and within them again."""
+    """One layer in the iterations, behind them, and within them again."""
     n, s, d = shape
     path = f"both{number}"
     layer = random.choice((f"linear({d})", "layer_norm", f"linear({d}, bias=false)"))
@@ -142,7 +142,7 @@ def _shared(random: Random, number: int, shape: Shape, label: Callable[[], str])
 
 
 def _rare(random: Random, number: int, shape: Shape, label: Callable[[], str]) -> ScanLines:
-    """Rounds of which there may be none: what is carried, and parts that are replaced."""
+    """Iterations of which there may be none: what is carried, and parts that are replaced."""
     n, s, d = shape
     h, y = f"h{number}", f"y{number}"
     start = random.choice((1, 2, 3))

@@ -13,7 +13,7 @@ NETS = """\
 block Deep(hidden, act=tanh)(x: [n, 3]) -> [n, 3]:
   return x |> fc1: linear(hidden) |> act |> fc2: linear(3)
 
-block Walk(rounds: size = 2)(x: [n, 3]) -> [n, 3]:
+block Walk(iterations: size = 2)(x: [n, 3]) -> [n, 3]:
   layer step: linear(3)
   h = 0.5 * x
   scan t in 0..rounds:

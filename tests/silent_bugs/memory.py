@@ -31,11 +31,11 @@ def _shuffled(x: Array, ids: Array) -> tuple[Array, ...]:
 
 
 def _halved(x: Array) -> tuple[Array, ...]:
-    total, rounds = np.zeros(len(x)), []
+    total, iterations = np.zeros(len(x)), []
     for each in x.T:
         total = 0.5 * total + each
-        rounds.append(total)
-    return total, np.stack(rounds, 1)
+        iterations.append(total)
+    return total, np.stack(iterations, 1)
 
 
 CASES = (
@@ -144,7 +144,7 @@ CASES = (
         lambda x: (np.sqrt(np.sqrt(np.abs(x))),),
     ),
     Case(
-        "rounds_of_a_loop",
+        "iterations_of_a_loop",
         "pytorch 96064",
         "an unrolled loop gives another sum",
         "(x: [n, d]) -> [n], [n, d]:\n"

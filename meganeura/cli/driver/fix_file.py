@@ -14,7 +14,7 @@ from meganeura_dsl.diagnostics.problem import Applicability, Report
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import diff
 
-MOST_ROUNDS = 200
+MOST_ITERATIONS = 200
 """Checks of one file: a mistake may hide others behind it, in each declaration."""
 
 
@@ -26,7 +26,7 @@ def fix_file(target: str, *, unsafe: bool = False) -> Iterator[str]:
     from meganeura_dsl import pipeline
 
     seen: set[str] = set()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ITERATIONS):
         result = check_target(target)
         if result.program is None or (found := pipeline.find(target)).is_standard:
             return

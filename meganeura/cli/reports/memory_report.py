@@ -48,7 +48,7 @@ def memory_text(train: str, found: "Sequence[Fit]") -> str:
         *(f"{each.device}: {each.description}" for each in found),
     ]
     lines += [
-        f"{each.device}: rounds of scans are recomputed to take no more than `memory`"
+        f"{each.device}: iterations of scans are recomputed to take no more than `memory`"
         for each in found
         if each.recomputes
     ]

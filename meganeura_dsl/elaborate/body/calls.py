@@ -15,8 +15,8 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.expected_kinds import require_one
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.library_numbers import require_whole_numbers
-from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.values import ElabValue, is_tensor
 from meganeura_dsl.syntax import ast
 
@@ -85,7 +85,7 @@ def _apply_def(
         frame.facts,
         frame.state.context.training,
         frame.state.context.weights,
-        frame.state.rounds_open,
+        frame.state.iterations_open,
         kinds,
         arguments.positional,
         tuple(arguments.named.items()),

@@ -12,7 +12,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, Wrong
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
-from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import lifted
 from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,

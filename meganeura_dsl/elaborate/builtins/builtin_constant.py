@@ -46,7 +46,7 @@ def _entries(call: BuiltinCall, values: ElabValue) -> Iterator[Number]:
         for each in values:
             yield from _entries(call, each)
     elif isinstance(values, bool) or (
-        is_number(values) and not call.frame.state.differs_by_round(values)
+        is_number(values) and not call.frame.state.differs_by_iteration(values)
     ):
         yield values
     else:

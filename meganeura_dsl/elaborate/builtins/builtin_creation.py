@@ -65,7 +65,7 @@ def _counter(call: BuiltinCall) -> Tensor:
     counter = state.body.counter
     for scan in state.scans.values():
         if scan.key is None:
-            drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
+            drawn = ops.RandomBits(_stream(call.frame), (scan.iterations, 2))
             scan.key = scan.region.slice(call.add(drawn, counter), 0, backward=False)
         counter = scan.key
     return counter

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.gradient_problems import (
-    GradientAcrossRounds,
+    GradientAcrossIterations,
     GradientOfNoScalar,
     GradientOfUnread,
 )
@@ -70,12 +70,12 @@ def _gradients(
     """
     for scan in call.frame.state.scans.values():
         for value in values:
-            _refuse_rounds(call, scan, scalar, name, value)
+            _refuse_iterations(call, scan, scalar, name, value)
     build = call.frame.build
     with build.at(Origin(call.frame.user_span(call.span), call.frame.path)):
         one = build.add(Constant(1.0, scalar.type.dtype))
     try:
-        with call.frame.state.uncertain.with_rounds(build):
+        with call.frame.state.uncertain.with_iterations(build):
             found = pull_back(build, {scalar: one}, values)
     except Unproved as error:
         raise call.frame.refused(call.span, error) from error
@@ -86,7 +86,9 @@ def _gradients(
         _unknown(call, value, below) if each is None else each
         for value, each in zip(values, found, strict=True)
     ]
-    is_zero = call.frame.state.uncertain.is_any_empty  # a round that is not there may read them
+    is_zero = (
+        call.frame.state.uncertain.is_any_empty
+    )  # an iteration that is not there may read them
     if is_zero or any(each is not None for each in results):
         return [
             _zero(call, value) if each is None else each
@@ -174,7 +176,7 @@ def _is_result(node: ast.Attribute, frame: Frame) -> bool:
     return isinstance(base, ast.Name) and isinstance(frame.names.get(base.text), NamedResults)
 
 
-def _refuse_rounds(
+def _refuse_iterations(
     call: BuiltinCall, scan: OpenScan, scalar: Tensor, name: str, value: Tensor
 ) -> None:
     """Refuse a gradient that would go through what the iterations before left.
@@ -192,4 +194,4 @@ def _refuse_rounds(
         if is_sliced or each.id in by_id:
             location = call.frame.location(call.span)
             read = by_id.get(each.id, "")
-            raise ProblemError(GradientAcrossRounds(location, name, read, str(scan.index)))
+            raise ProblemError(GradientAcrossIterations(location, name, read, str(scan.index)))

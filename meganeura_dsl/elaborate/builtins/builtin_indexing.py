@@ -146,7 +146,7 @@ def _first_moved(call: BuiltinCall, size: Size, by: Size) -> Size | None:
         return -by % size
     if by == 0:
         return 0
-    if call.frame.state.differs_by_round(by):
+    if call.frame.state.differs_by_iteration(by):
         return None
     for start in (size - by, -by):
         inside = (Compare(">", start, 0), Compare("<", start, size))

@@ -14,7 +14,7 @@ def show(call: BuiltinCall) -> ElabValue:
     """The same value, which runs and trainings show by its name."""
     value = call.tensor(0)
     name = _name(call)
-    _refuse_rounds(call, value)
+    _refuse_iterations(call, value)
     note_value(call.frame, name, value, is_shown=True)
     return value
 
@@ -35,7 +35,7 @@ def _name(call: BuiltinCall) -> str:
     return name
 
 
-def _refuse_rounds(call: BuiltinCall, value: Tensor) -> None:
+def _refuse_iterations(call: BuiltinCall, value: Tensor) -> None:
     """Refuse a value of the iterations of a scan, which has no value after the scan."""
     frame = call.frame
     scans = [scan for scan in frame.state.scans.values() if scan.region.depends(value)]
@@ -45,5 +45,5 @@ def _refuse_rounds(call: BuiltinCall, value: Tensor) -> None:
         called = next((name for name, each in frame.names.items() if each is value), "h")
         code = f"all_{called}[{next(counters, 't')}] = {called}"
         cure = Help("collect it, and show what was collected", code)
-        where = "shows no value of a round of a `scan`"
+        where = "shows no value of an iteration of a `scan`"
         raise frame.refuse(call.span, "`show`", where, cure)

@@ -67,7 +67,7 @@ class GradientOfUnread(LocatedProblem, code="E0589", topic="gradient"):
         )
 
 
-class GradientAcrossRounds(LocatedProblem, code="E0591", topic="gradient"):
+class GradientAcrossIterations(LocatedProblem, code="E0591", topic="gradient"):
     """A gradient inside a scan would go through earlier iterations."""
 
     name: str

@@ -65,14 +65,14 @@ class EndedWithScan(UnknownName):
     """The types of a name before the scan and in its iterations, if they differ."""
 
     def report(self) -> Report:
-        cure = Help("collect it, or bind it before the scan, so that rounds carry it")
+        cure = Help("collect it, or bind it before the scan, so that iterations carry it")
         if self.types:
             cure = Help(
-                "a name that rounds carry keeps its type: collect it under another name, or take\n"
-                "another name in the rounds"
+                "a name that iterations carry keeps its type: collect it under another name, or\n"
+                "take another name in the iterations"
             )
         return self.words(
-            f"`{self.name}` belonged to the rounds of a scan",
+            f"`{self.name}` belonged to the iterations of a scan",
             self.types or "there is no such value behind it",
             cure=cure,
         )
@@ -88,8 +88,8 @@ class NotBegun(UnknownName):
         code = f"{self.name} = zeros([...])"
         return self.words(
             f"nothing here is called `{self.name}`",
-            "no round finds what the one before it wrote",
-            cure=Help("bind it before the scan, so that rounds carry it", code),
+            "no iteration finds what the one before it wrote",
+            cure=Help("bind it before the scan, so that iterations carry it", code),
         )
 
 
@@ -103,8 +103,8 @@ class NoFirstValue(UnknownName):
 
     def report(self) -> Report:
         return self.words(
-            f"`{self.name}` has no value before the first round",
-            "a round reads what the one before it left",
+            f"`{self.name}` has no value before the first iteration",
+            "an iteration reads what the one before it left",
             cure=Help(
                 "begin it before the scan",
                 f"{self.name} = zeros([{', '.join(self.first) or '...'}])",
@@ -256,7 +256,7 @@ class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
     def _apart(self) -> Help:
         """Returns the cure that gives a layer used more than once one name, or a name each time."""
         if self.is_over_data:
-            return Help("the rounds of a `scan` share one set of weights", scanned(self.loop))
+            return Help("the iterations of a `scan` share one set of weights", scanned(self.loop))
         written, index = self.location.span.text, habits.loop_around(self.location.span)
         label, _, rest = written.partition(":")
         if index and rest and all(map(str.isidentifier, label.split("."))):
@@ -491,8 +491,8 @@ class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
 
     def report(self) -> Report:
         cure = Help(
-            "a layer of each round has the index of its `for`, as `fc[i]:`; where only the data\n"
-            "tells how many rounds there are, one layer serves all, as `fc:`"
+            "a layer of each iteration has the index of its `for`, as `fc[i]:`; where only the\n"
+            "data tells how many iterations there are, one layer serves all, as `fc:`"
         )
         return self.words(
             "a label needs a whole number from 0, or a text of letters, digits and _",

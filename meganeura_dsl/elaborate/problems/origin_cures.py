@@ -166,9 +166,9 @@ def initial_cure(name: str, before: Tensor, after: Tensor) -> Help | None:
     if code is None:
         return None
     wrong, right = show_shape(before.type.shape), show_shape(after.type.shape)
-    text = f"a round leaves {right}: let `{name}` begin so"
+    text = f"an iteration leaves {right}: let `{name}` begin so"
     if before.type.rank == after.type.rank:
-        text += f"; if it is to stay {wrong},\nlet the layers of a round make that many"
+        text += f"; if it is to stay {wrong},\nlet the layers of an iteration make that many"
     return Help(text, code)
 
 

@@ -99,7 +99,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         )
 
 
-class RoundsOfInput(LocatedProblem, code="E0233", topic="parameters"):
+class IterationsOfInput(LocatedProblem, code="E0233", topic="parameters"):
     """Each iteration of a `for` over a size of the data has weights of its own."""
 
     name: str
@@ -111,11 +111,12 @@ class RoundsOfInput(LocatedProblem, code="E0233", topic="parameters"):
     def report(self) -> Report:
         return self.words(
             "the number of weights depends on the data",
-            f"`{self.name}` is there once for each round of `{self.loop}`:\n"
+            f"`{self.name}` is there once for each iteration of `{self.loop}`:\n"
             f"{quoted(self.dims, 'and')} would have to be known before any input is",
             cure=Help(
-                "the rounds of a `scan` share one set of weights, under a label without an index;\n"
-                f"for weights of each round, give {quoted(self.dims, 'and')} a number in the input",
+                "the iterations of a `scan` share one set of weights, under a label without an\n"
+                "index; for weights of each iteration, give "
+                f"{quoted(self.dims, 'and')} a number in\nthe input",
                 scanned(self.loop),
             ),
         )

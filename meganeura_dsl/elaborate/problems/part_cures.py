@@ -17,28 +17,29 @@ _WIDE = re.compile(
 )
 
 
-def rounds_cure(
-    index: Dim, rounds: tuple[Size, Size], ends: tuple[Size, Size], size: Size
+def iterations_cure(
+    index: Dim, iterations: tuple[Size, Size], ends: tuple[Size, Size], size: Size
 ) -> Help | None:
-    """The rounds in which a part is within its axis, where it is at a fixed distance of the index.
+    """The range of iterations in which a part lies within its axis.
 
-    `rounds` are the first index of a scan and the one behind its last, `ends` those of the part,
-    and `size` that of its axis.
+    `None` unless both ends of the part are at a fixed distance from the index. `iterations` is the
+    first index of a scan and the one after its last, `ends` those of the part, and `size` that of
+    its axis.
     """
     before, after = ends[0] - index, ends[1] - index
     if not isinstance(before, int) or not isinstance(after, int):
         return None
-    name, (first, stop) = show(index), rounds
+    name, (first, stop) = show(index), iterations
     if isinstance(first, int) and first + before < 0:
         text = (
-            f"the first round takes entry {first + before}, which is not there: begin later, or "
-            "bind a name to\nwhat a round reads, which the next finds"
+            f"the first iteration takes entry {first + before}, which is not there: begin later,\n"
+            "or bind a name to what an iteration reads, which the next finds"
         )
         return Help(text, f"scan {name} in {-before}..{show(stop)}")
     last = size - after + 1
     more = stop - last
     if isinstance(more, int) and more > 0:
-        text = f"the last rounds reach behind the axis, which has {show(size)}: end before them"
+        text = f"the last iterations reach behind the axis, which has {show(size)}: end before them"
         return Help(text, f"scan {name} in {show(first)}..{show(last)}")
     return None
 

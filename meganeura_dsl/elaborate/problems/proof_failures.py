@@ -116,10 +116,12 @@ def is_countable(shape: Shape, facts: Facts) -> bool:
     return count <= MOST_ELEMENTS
 
 
-def require_divisor(size: Size, location: Location, facts: Facts, rounds: AbstractSet[str]) -> None:
+def require_divisor(
+    size: Size, location: Location, facts: Facts, iterations: AbstractSet[str]
+) -> None:
     """Raise `ProblemError` for a size that may be zero, and by which another is divided.
 
-    No `where` can speak of `rounds`, the indices of loops and scans.
+    No `where` can speak of `iterations`, the indices of loops and scans.
     """
     needed = Compare("!=", size, 0)
     if isinstance(size, int) or facts.proves(needed):
@@ -127,7 +129,7 @@ def require_divisor(size: Size, location: Location, facts: Facts, rounds: Abstra
     verdict = facts.decide(needed)
     zero = isinstance(verdict, Refuted)
     example = Example(tuple(verdict.example.items()), "a divisor of 0") if zero else None
-    fact = "" if size.variables() & rounds else deciding_fact(facts, Compare(">=", size, 1))
+    fact = "" if size.variables() & iterations else deciding_fact(facts, Compare(">=", size, 1))
     raise ProblemError(ZeroDivisor(location, show_condition(needed), example, fact))
 
 

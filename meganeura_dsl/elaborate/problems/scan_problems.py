@@ -5,7 +5,7 @@ from meganeura_dsl.elaborate.problems.location import LocatedProblem
 from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
 from meganeura_dsl.syntax import ast
 
-_ONE_BODY = "a scan has one body for all rounds"
+_ONE_BODY = "a scan has one body for all iterations"
 
 
 class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
@@ -19,14 +19,14 @@ class UnstableCarry(LocatedProblem, code="E0309", topic="scan"):
 
     def report(self) -> Report:
         return self.words(
-            f"`{self.name}` does not keep its shape from round to round",
-            f"before a round {self.before}, after it {self.after}",
+            f"`{self.name}` does not keep its shape from iteration to iteration",
+            f"before an iteration {self.before}, after it {self.after}",
             remarks=example_remarks(self.example),
             cure=self.cure,
         )
 
 
-class NoRound(LocatedProblem, code="E0335", topic="scan"):
+class NoIteration(LocatedProblem, code="E0335", topic="scan"):
     """A scan has no iteration, whatever the sizes are."""
 
     name: str
@@ -35,7 +35,7 @@ class NoRound(LocatedProblem, code="E0335", topic="scan"):
 
     def report(self) -> Report:
         return self.words(
-            "a scan counts up, and this one never has a round",
+            "a scan counts up, and this one never has an iteration",
             f"`{self.name}` is {self.start} or more, and less than {self.stop}",
             cure=Help(
                 "write the smaller end first; for the other way round, read from the end:\n"
@@ -55,25 +55,27 @@ class WronglyCollected(LocatedProblem, code="E0310", topic="scan"):
         return self.words(self.fault, self.found, cure=self.cure)
 
 
-class DiffersByRound(LocatedProblem, code="E0317", topic="scan"):
-    """A size or a choice differs from round to round of a scan."""
+class DiffersByIteration(LocatedProblem, code="E0317", topic="scan"):
+    """A size or a choice differs from iteration to iteration of a scan."""
 
     what: str
     cure: str = ""
 
     def report(self) -> Report:
         cure = Help(self.cure) if self.cure else None
-        return self.words(_ONE_BODY, f"{self.what} differs from round to round", cure=cure)
+        return self.words(_ONE_BODY, f"{self.what} differs from iteration to iteration", cure=cure)
 
 
-class LabelOfRound(LocatedProblem, code="E0224", topic="naming"):
+class LabelOfIteration(LocatedProblem, code="E0224", topic="naming"):
     """A label of a layer inside of a scan speaks of the iteration."""
 
     def report(self) -> Report:
         return self.words(
-            "a scan has one set of weights for all rounds",
-            "the label differs from round to round",
-            cure=Help("leave the index out, or write `for` if each round is a layer of its own"),
+            "a scan has one set of weights for all iterations",
+            "the label differs from iteration to iteration",
+            cure=Help(
+                "leave the index out, or write `for` if each iteration is a layer of its own"
+            ),
         )
 
 

@@ -173,8 +173,8 @@ class UnstableLoop(LocatedProblem, code="E0306", topic="induction"):
             f"`{self.name}` does not keep its shape",
             f"before {self.before}\nafter  {self.after}",
             cure=Help(
-                f"let a round keep the shape of `{self.name}`, or let a parameter say "
-                "how many rounds there are"
+                f"let an iteration keep the shape of `{self.name}`, or let a parameter say "
+                "how many iterations there are"
             ),
         )
 

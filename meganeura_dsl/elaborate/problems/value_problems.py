@@ -13,17 +13,17 @@ class UnknownValue(Problem, code="E0669", topic="values"):
     pattern: str
     known: tuple[str, ...]
     in_scan: tuple[str, ...] = ()
-    """The names that it matches, of values that differ from round to round."""
+    """The names that it matches, of values that differ from iteration to iteration."""
 
     def report(self) -> Report:
         if self.in_scan:
             name = self.in_scan[0]
             short = name.rsplit(".", 1)[-1]
             cure = Help(
-                "there is one for each round: collect them under another name, and ask for that",
+                "there is one in each iteration: collect them under another name, and ask for it",
                 f"_{short}_all[t] = {short}",
             )
-            return self.message(f"`{name}` is a value of each round of a scan", cure=cure)
+            return self.message(f"`{name}` is a value of each iteration of a scan", cure=cure)
         near = (
             self._below_paths()
             or get_close_matches(self.pattern, self.known, _FEW)

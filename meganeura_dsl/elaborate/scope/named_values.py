@@ -71,10 +71,10 @@ def _numbered(
     named: Sequence[NamedValue],
 ) -> tuple[dict[str, NamedValue], Mapping[str, NamedValue]]:
     """Returns the values by the names they are asked for: those outside and those inside scans."""
-    by_round = _by_round([each.value for each in named])
+    by_iteration = _by_iteration([each.value for each in named])
     found: tuple[dict[str, list[NamedValue]], dict[str, list[NamedValue]]] = ({}, {})
     for each in named:
-        values = found[each.value.id in by_round].setdefault(each.name, [])
+        values = found[each.value.id in by_iteration].setdefault(each.name, [])
         if not values or values[-1].value is not each.value:
             values.append(each)
         elif each.is_shown:
@@ -94,8 +94,8 @@ def _numbered(
     return dict(in_order), inside
 
 
-def _by_round(values: Iterable[Tensor]) -> set[int]:
-    """Returns the ids of those of some values, and of their operands, that differ by round."""
+def _by_iteration(values: Iterable[Tensor]) -> set[int]:
+    """Returns the ids of those of some values, and of their operands, that differ by iteration."""
     known: dict[int, bool] = {}
     for root in values:
         stack = [root]
@@ -108,4 +108,4 @@ def _by_round(values: Iterable[Tensor]) -> set[int]:
             stack.pop()
             is_leaf = isinstance(value.op, Bound)
             known[value.id] = is_leaf or any(known[each.id] for each in value.operands)
-    return {number for number, is_by_round in known.items() if is_by_round}
+    return {number for number, is_by_iteration in known.items() if is_by_iteration}

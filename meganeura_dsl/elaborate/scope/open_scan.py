@@ -75,7 +75,7 @@ class OpenScan:
         )
 
     @property
-    def rounds(self) -> Size:
+    def iterations(self) -> Size:
         """The number of iterations."""
         return self.stop - self.start
 

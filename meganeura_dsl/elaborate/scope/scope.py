@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath, NotAll
 from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable, refusal, require_countable
 from meganeura_dsl.elaborate.problems.resolution_cures import Around
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -246,8 +246,8 @@ class ElaborationState:
                     InputSizedParameter(info.location, info.name, str(info.type), names)
                 )
         for size in info.type.shape:
-            if self.differs_by_round(size):
-                raise ProblemError(DiffersByRound(info.location, f"the size `{show(size)}`"))
+            if self.differs_by_iteration(size):
+                raise ProblemError(DiffersByIteration(info.location, f"the size `{show(size)}`"))
         require_countable(info.type, info.location, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
@@ -298,7 +298,7 @@ class ElaborationState:
         return found is not None and self.body.updates.get(name) is found
 
     @property
-    def rounds_open(self) -> tuple[int, ...]:
+    def iterations_open(self) -> tuple[int, ...]:
         """A key for the open iterations, which tells their values from those of others."""
         return tuple([scan.number for scan in self.scans.values()])
 
@@ -317,7 +317,7 @@ class ElaborationState:
             for size in sizes
         )
 
-    def differs_by_round(self, value: ElabValue) -> bool:
+    def differs_by_iteration(self, value: ElabValue) -> bool:
         """True if a size or condition speaks of the index of a scan that is open."""
         if not self.scans:
             return False
@@ -493,9 +493,9 @@ class Frame:
             value = getattr(op, each.name)
             sizes = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
             for size in sizes:
-                if isinstance(size, Dim) and self.state.differs_by_round(size):
+                if isinstance(size, Dim) and self.state.differs_by_iteration(size):
                     raise ProblemError(
-                        DiffersByRound(self.location(span), f"the size `{show(size)}`")
+                        DiffersByIteration(self.location(span), f"the size `{show(size)}`")
                     )
 
     def user_span(self, span: Span) -> Span:

@@ -81,16 +81,16 @@ class SymbolicLoops:
 class Uncertain:
     """Scans that may have no iteration for some sizes."""
 
-    has_rounds: dict[Condition, None] = field(default_factory=dict["Condition", None])
+    has_iterations: dict[Condition, None] = field(default_factory=dict["Condition", None])
     """The conditions under which they have one, each once."""
     is_any_empty: bool = False
     """True if one of them has none for the sizes of this elaboration."""
 
     @contextmanager
-    def with_rounds(self, build: Builder) -> Generator[None]:
+    def with_iterations(self, build: Builder) -> Generator[None]:
         """Takes all loops to have iterations; results of one that has none are never computed."""
         before = build.facts
-        for condition in self.has_rounds:
+        for condition in self.has_iterations:
             build.facts = build.facts.assume(condition)
         try:
             yield

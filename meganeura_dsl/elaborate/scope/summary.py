@@ -102,7 +102,7 @@ class Summary:
     applied: Applied
     """The applications inside, and their depth."""
     values: int
-    rounds: int
+    iterations: int
     deferred: tuple[DeferredNumber[Any], ...] = ()
     """The numbers that are left to those who know what symbols stand for."""
     needs: tuple[Condition, ...] = ()

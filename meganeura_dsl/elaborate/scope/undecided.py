@@ -19,11 +19,11 @@ class UndecidableError(Exception):
         self.reason = reason
 
 
-class ByRoundError(UndecidableError):
-    """A condition changes from round to round of a loop that one proof covers."""
+class ByIterationError(UndecidableError):
+    """A condition changes from iteration to iteration of a loop that one proof covers."""
 
     def __init__(self, node: ast.Expression, condition: Condition) -> None:
-        super().__init__(f"whether {show_condition(condition)} changes from round to round")
+        super().__init__(f"whether {show_condition(condition)} changes from iteration to iteration")
         self.node = node
         self.condition = condition
 

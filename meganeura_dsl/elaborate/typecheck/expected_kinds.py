@@ -6,7 +6,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.result_problems import one_result
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.config_kinds import size_as_condition
-from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import lifted
 from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,

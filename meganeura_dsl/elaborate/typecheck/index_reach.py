@@ -114,9 +114,9 @@ class _Reaches:
     def _leaf(self, value: Tensor) -> Reach:
         for name, scan in self._frame.state.scans.items():
             if scan.region.time is value:
-                last = scan.rounds - 1 if scan.going is None else 0
+                last = scan.iterations - 1 if scan.going is None else 0
                 return replace(
-                    _within((0,), (scan.rounds - 1,)), top=(last,), bottom=(0,),
+                    _within((0,), (scan.iterations - 1,)), top=(last,), bottom=(0,),
                     varies=frozenset({name}),
                 )  # fmt: skip
             read = scan.region.slices.get(value.id)
@@ -277,8 +277,8 @@ def _strongest(bounds: Iterable[Size], pick: Callable[[Iterable[int]], int]) -> 
 def _along_all(value: Tensor, sides: Iterable[Reach]) -> frozenset[object]:
     """All axes of a value, unless what it is made of differs along none, and in what iterations."""
     varies = frozenset[object]().union(*(side.varies for side in sides))
-    rounds = frozenset(each for each in varies if not isinstance(each, int))
-    return rounds.union(range(value.type.rank)) if varies or len([*sides]) > 1 else rounds
+    iterations = frozenset(each for each in varies if not isinstance(each, int))
+    return iterations.union(range(value.type.rank)) if varies or len([*sides]) > 1 else iterations
 
 
 def _negative(reach: Reach) -> Reach:

@@ -135,7 +135,7 @@ def _begun(
         if code is None or before.origin.span is None:
             return None
         call = around.location(span).span
-        text = f"a round gives it to `{block.name.text}` in line {call.line}: let it begin so"
+        text = f"an iteration gives it to `{block.name.text}` in line {call.line}: let it begin so"
         return around.location(before.origin.span), Help(text, code)
     return None
 

@@ -15,8 +15,8 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck import powers
 from meganeura_dsl.elaborate.typecheck.index_ranges import check_chosen
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.matrix_products import matmul
-from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.shape_mismatches import shape_mismatch
 from meganeura_dsl.elaborate.typecheck.tensor_values import broadcast, cast, equal, promoted, scalar
 from meganeura_dsl.elaborate.values import (

@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     WrittenMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import number as iteration_number
 from meganeura_dsl.elaborate.values import (
     Opaque,
     Tensor,
@@ -25,8 +25,8 @@ def scalar(
     frame: Frame, span: Span, value: float | Dim | Opaque, dtype: DType, shape: Shape = ()
 ) -> Tensor:
     """A number as a tensor of some shape, the same everywhere."""
-    if isinstance(value, Dim) and frame.state.differs_by_round(value):
-        number = cast(frame, span, round_number(frame, span, value), dtype)
+    if isinstance(value, Dim) and frame.state.differs_by_iteration(value):
+        number = cast(frame, span, iteration_number(frame, span, value), dtype)
         return broadcast(frame, span, number, shape, ())
     number = float("nan") if isinstance(value, Opaque) else value
     if dtype.is_float and isinstance(number, int):

@@ -179,7 +179,7 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
         case ast.Part():
             _part(phrase, node)
         case ast.For() | ast.Scan():
-            _rounds(phrase, node)
+            _iterations(phrase, node)
         case ast.Return():
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
@@ -242,7 +242,7 @@ def _declare(phrase: Phrase, node: ast.Declare) -> None:
     _equals(phrase, node.initial)
 
 
-def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
+def _iterations(phrase: Phrase, node: ast.For | ast.Scan) -> None:
     word = {ast.For: "for", ast.Scan: "scan", ast.Repeat: "repeat"}[type(node)]
     phrase.write(f"{word} {node.variable.text} in ")
     phrase.condition(node.start)

@@ -7,7 +7,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
 from meganeura_dsl.syntax.problems import line_problems, token_problems
 from meganeura_dsl.syntax.problems.block_text import bracketed
-from meganeura_dsl.syntax.problems.loop_words import rounds_of
+from meganeura_dsl.syntax.problems.loop_words import iterations_of
 
 _HEADER = re.compile(
     r"(?:for|scan|repeat)[ ]+(?P<names>[\w, ()]+?)[ ]+in[ ]+"
@@ -35,10 +35,10 @@ def loop_without_range(failure: Failure) -> Problem | None:
         re.split(r"^(?=\S)", part, flags=re.MULTILINE)
         for part in (text[: head.start], text[head.start :])
     )
-    rounds = rounds_of(head.text, found["names"], found["over"], before[-1] + after[0])
-    if rounds is None and not is_end:
+    iterations = iterations_of(head.text, found["names"], found["over"], before[-1] + after[0])
+    if iterations is None and not is_end:
         return None
-    return line_problems.LoopWithoutRange(Span(failure.source, *found.span("over")), rounds)
+    return line_problems.LoopWithoutRange(Span(failure.source, *found.span("over")), iterations)
 
 
 def shown_alone(failure: Failure) -> Problem | None:

@@ -21,7 +21,7 @@ ADVICE = {
     "import": "write `from module import name`",
     "lambda": "a formula has a name: write a `def`, or what it computes where it is used",
     "let": "a name is given by `name = value` alone",
-    "nonlocal": "a name that rounds of a `scan` bind is carried: leave the line out",
+    "nonlocal": "a name that iterations of a `scan` bind is carried: leave the line out",
     "pass": "leave it out: every body does something",
     "raise": "what may not happen is refused by `where`, for all sizes, before anything runs",
     "try": "nothing is caught: what may not happen is refused by `where`, before anything runs",
@@ -30,7 +30,7 @@ ADVICE = {
     "with": "nothing is switched for some lines: `stop_gradient(x)` keeps gradients out, and\n"
     "precision and device are settings of `run:`",
     "yield": "a block returns once: all steps are a `scan t in 0..s:`, one after another",
-    "while": "a loop has a largest number of rounds, after which it ends, whatever data says",
+    "while": "a loop has a largest number of iterations, after which it ends, whatever data says",
 }
 
 

@@ -6,7 +6,7 @@ Every class docstring is the page that `meganeura explain CODE` prints.
 from meganeura_dsl.diagnostics.problem import Edit, Help, Report, safe_fix
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import certainty
-from meganeura_dsl.syntax.problems.loop_words import Rounds
+from meganeura_dsl.syntax.problems.loop_words import Iterations
 from meganeura_dsl.syntax.problems.text_problems import (
     SyntaxProblem,
     kind_if,
@@ -160,15 +160,21 @@ class LabelWithoutPipe(SyntaxProblem, code="E0133"):
 class LoopWithoutRange(SyntaxProblem, code="E0135"):
     """A loop runs over a range of whole numbers, from the first up to but without the last."""
 
-    rounds: Rounds | None = None
+    iterations: Iterations | None = None
     """The loop over a range that is meant, if what the loop runs over is recognised."""
 
     def report(self) -> Report:
         written = certainty.range_of(self.span.text)
-        if self.rounds is not None and not written:
-            gone = " and ".join(f"`{code}` for `{name}`" for name, code in self.rounds.names)
-            text = f"count the rounds, and write {gone} in them" if gone else "count the rounds"
-            code = "\n".join(each for each in (self.rounds.before, self.rounds.header) if each)
+        if self.iterations is not None and not written:
+            gone = " and ".join(f"`{code}` for `{name}`" for name, code in self.iterations.names)
+            text = (
+                f"count the iterations, and write {gone} in them"
+                if gone
+                else "count the iterations"
+            )
+            code = "\n".join(
+                each for each in (self.iterations.before, self.iterations.header) if each
+            )
             return self.say("a loop runs over a range", "this is no range", Help(text, code))
         text = "write a range" if written else "write a range, such as"
         cure = replacing(text, self.span, written or "0..4", kind_if(certain=bool(written)))

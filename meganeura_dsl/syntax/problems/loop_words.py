@@ -18,7 +18,7 @@ _LISTS = ("values", "items", "parts")
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Iterations:
     """A header of a loop over a range, and what is written for the names of the one it was."""
 
     header: str
@@ -28,7 +28,7 @@ class Rounds:
     """The removed names, each with its replacement in the body."""
 
 
-def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:
+def iterations_of(keyword: str, names: str, over: str, block: str) -> Iterations | None:
     """Returns the loop over a range that `keyword names in over:` is; None if that is not known.
 
     `block` is the text of the declaration, in which lists and inputs are told apart.
@@ -71,22 +71,22 @@ def rounds_of(keyword: str, names: str, over: str, block: str) -> Rounds | None:
         for target, value in zip(targets, values, strict=True)
         if target.strip("_")
     )
-    return Rounds(f"{keyword} {number} in 0..{most}:", before, gone)
+    return Iterations(f"{keyword} {number} in 0..{most}:", before, gone)
 
 
 def _counted(
     keyword: str, number: str, span: tuple[str, str, str], *, backwards: bool
-) -> Rounds | None:
+) -> Iterations | None:
     """Returns the loop over the numbers of a `range`: its first, the one behind its last, its step.
 
     None for steps that are no numbers, and for those of which the last number is not known.
     """
     first, stop, step = span
     if step == "1" and not backwards:
-        return Rounds(f"{keyword} {number} in {first}..{stop}:")
+        return Iterations(f"{keyword} {number} in {first}..{stop}:")
     if step == "1" and first == "0":
         names = ((number, f"{stop} - 1 - {number}"),)
-        return Rounds(f"{keyword} {number} in 0..{stop}:", names=names)
+        return Iterations(f"{keyword} {number} in 0..{stop}:", names=names)
     if not all(re.fullmatch(r"-?\d+", each) for each in span) or not int(step):
         return None
     numbers = range(int(first), int(stop), int(step))
@@ -96,7 +96,7 @@ def _counted(
     times = f"{abs(numbers.step)} * {number}" if abs(numbers.step) > 1 else number
     begin = "" if not numbers.start and numbers.step > 0 else f"{numbers.start} + "
     begin = begin if numbers.step > 0 else f"{numbers.start} - "
-    return Rounds(f"{keyword} {number} in 0..{len(numbers)}:", names=((number, begin + times),))
+    return Iterations(f"{keyword} {number} in 0..{len(numbers)}:", names=((number, begin + times),))
 
 
 def _argument(function: str, text: str) -> str | None:

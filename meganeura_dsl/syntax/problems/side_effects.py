@@ -126,7 +126,7 @@ def _joined(
         part = re.search(rf"\w\[((?:[ ]*:[ ]*,)*[ ]*{index})[ ]*[,\]]", before)
         empty = f"`{before[is_list.start() :].strip().partition(chr(10))[0].strip()}`"
         return Help(
-            f"a scan collects what its rounds give, each in its place: {empty} goes",
+            f"a scan collects what its iterations give, each in its place: {empty} goes",
             f"{value}[{part[1] if part else index}] = {more}",
         )
     more = f"[{more}]" if function == "append" else more

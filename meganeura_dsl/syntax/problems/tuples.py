@@ -31,7 +31,8 @@ def tuple_cure(text: str, opening: int) -> Help:
         return Help("several results are written without brackets", f"return {', '.join(items)}")
     if loop := re.fullmatch(r"\s*for (\w+) in\s*", before):
         return Help(
-            f"a loop runs over a range: count the rounds, and write `values[{loop[1]}]` in them",
+            "a loop runs over a range: count the iterations, and write "
+            f"`values[{loop[1]}]` in them",
             f"values = {listed}\nfor {loop[1]} in 0..len(values):",
         )
     bound = lines_cure(f"{before}{', '.join(items)}") if before.rstrip().endswith("=") else None

@@ -85,12 +85,12 @@ def fullest_values(graph: Graph) -> dict[Value, int]:
     last |= dict.fromkeys(alive, len(graph.values))
     now = most = sum(map(stored_bytes, alive.values()))
     fullest = {value: stored_bytes(value) for value in alive.values()}
-    rounds = _bytes_of_rounds(graph)
+    iterations = _bytes_of_iterations(graph)
     for at, value in enumerate(graph.values):
         if owner[value.id] == value.id and value.operands:
             alive[value.id] = value
             now += stored_bytes(value)
-        inside = rounds.get(value.op, 0)
+        inside = iterations.get(value.op, 0)
         if now + inside > most:
             most = now + inside
             fullest = {each: stored_bytes(each) for each in alive.values()}
@@ -101,7 +101,7 @@ def fullest_values(graph: Graph) -> dict[Value, int]:
     return fullest
 
 
-def _bytes_of_rounds(graph: Graph) -> dict[Op, int]:
+def _bytes_of_iterations(graph: Graph) -> dict[Op, int]:
     """Returns the bytes that an iteration of each loop computes at its fullest moment."""
     found: dict[Op, int] = {}
     for op in {value.op for value in graph.values if value.op.bodies}:

@@ -199,7 +199,7 @@ def test_facts_between_inputs_hold_for_what_is_drawn() -> None:
         assert agree(elaboration, feeds) is is_right
 
 
-def test_an_index_in_the_round_of_a_loop_is_drawn_in_range() -> None:
+def test_an_index_in_the_iteration_of_a_loop_is_drawn_in_range() -> None:
     text = (
         "block f()(x: [n, 4], ids: i32[n]) -> [n]:\n  s = 0 * x[0, 0]\n  scan t in 0..n:\n"
         "    s = s + gather(x[t], ids[t] * 3)\n    y[t] = s\n  return y\n"
@@ -211,14 +211,16 @@ def test_an_index_in_the_round_of_a_loop_is_drawn_in_range() -> None:
 
 def test_a_division_by_zero_is_told_of_the_program() -> None:
     verdict = check_gradients(
-        subject("block f(rounds)(x: [n]) -> [n] = x / (rounds - 1)\n"), SearchBudget(20)
+        subject("block f(iterations)(x: [n]) -> [n] = x / (iterations - 1)\n"), SearchBudget(20)
     )
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, DividesByZero)
     words = describe(verdict)
     assert "the program divides by 0 for these sizes" in words
-    assert "state `where rounds >= 2`" in words
+    assert "state `where iterations >= 2`" in words
     assert "net.mgn:1" in words
     assert "it is proved for all sizes" not in words
-    cured = "block f(rounds)(x: [n]) -> [n] where rounds >= 2:\n  return x / (rounds - 1)\n"
+    cured = (
+        "block f(iterations)(x: [n]) -> [n] where iterations >= 2:\n  return x / (iterations - 1)\n"
+    )
     assert isinstance(check_gradients(subject(cured), SearchBudget(20)), Passed)

@@ -133,7 +133,7 @@ model pick = Pick()
 @pytest.mark.parametrize(
     ("picked", "largest"), [("ids[:, t]", 4), ("p", 5), ("2 * p", 10), ("minimum(p * p, 6)", None)]
 )
-def test_an_index_of_a_round_is_looked_at_in_all_rounds(
+def test_an_index_of_an_iteration_is_looked_at_in_all_iterations(
     picked: str, largest: int | None, tmp_path: Path
 ) -> None:
     (tmp_path / "pick.mgn").write_text(ROUNDS.format(picked=picked))
@@ -163,7 +163,7 @@ def test_an_index_of_a_round_is_looked_at_in_all_rounds(
     ("known", "picked"),
     [("minimum(maximum(k, 0), 6)", "q"), ("minimum(maximum(ids, 0), 6)", "q[:, t]")],
 )
-def test_what_is_known_before_a_loop_is_known_in_its_rounds(
+def test_what_is_known_before_a_loop_is_known_in_its_iterations(
     known: str, picked: str, tmp_path: Path
 ) -> None:
     text = ROUNDS.replace("  p = k\n", f"  q = {known}\n  p = k\n").format(picked=picked)
@@ -172,7 +172,7 @@ def test_what_is_known_before_a_loop_is_known_in_its_rounds(
     assert with_checks(graph) is graph
 
 
-def test_several_indices_of_a_round_are_looked_at_each(tmp_path: Path) -> None:
+def test_several_indices_of_an_iteration_are_looked_at_each(tmp_path: Path) -> None:
     text = ROUNDS.format(picked="p) + gather(table[:6], p - k) + gather(table, ids[:, t]")
     (tmp_path / "pick.mgn").write_text(text)
     checked = with_checks(pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph)
@@ -187,7 +187,7 @@ def test_several_indices_of_a_round_are_looked_at_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["iota(4)", "0 * iota(4)", "k"])
 @pytest.mark.parametrize("next_", ["p + 1", "p - 1", "2 * p + 1"])
-def test_what_a_round_makes_of_a_known_start_is_looked_at(
+def test_what_an_iteration_makes_of_a_known_start_is_looked_at(
     start: str, next_: str, tmp_path: Path
 ) -> None:
     text = ROUNDS.format(picked="p").replace("p = k", f"p = {start}").replace("p + 1", next_)
@@ -252,10 +252,10 @@ def test_a_number_that_stands_for_no_class_is_none_of_one_hot_either(tmp_path: P
     ("picked", "largest"),
     [("t - 1 == iota(5)", None), ("k[0] + t == iota(5)", 5), ("ids[0, t] - 1 == iota(5)", 6)],
 )
-def test_a_comparison_that_becomes_numbers_is_looked_at_in_all_rounds(
+def test_a_comparison_that_becomes_numbers_is_looked_at_in_all_iterations(
     picked: str, largest: int | None, tmp_path: Path
 ) -> None:
-    """But one that depends on the round alone is a mask, the same whatever is fed."""
+    """But one that depends on the iteration alone is a mask, the same whatever is fed."""
     text = """\
 block Pick()(ids: i32[4, 5], k: i32[4]) -> [5, 5]:
   scan t in 0..5:

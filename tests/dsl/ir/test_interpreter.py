@@ -281,9 +281,9 @@ def test_a_watched_run_tells_each_op_once_and_gives_the_same() -> None:
 def carried() -> Scan:
     """A loop that gives back what it is given."""
     build = Builder()
-    build.add(Input("round", DType.I32, ()))
+    build.add(Input("iteration", DType.I32, ()))
     body = build.graph({"carry.0": build.add(Input("carry.0", DType.F32, (4,)))})
-    return Scan(Body(body), rounds=2, carried=1, sliced=(), collected=(), backward=False)
+    return Scan(Body(body), iterations=2, carried=1, sliced=(), collected=(), backward=False)
 
 
 VIEWS: dict[str, tuple[Op, ...]] = {

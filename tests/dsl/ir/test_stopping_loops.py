@@ -1,4 +1,4 @@
-"""Loops that stop: no round behind the last one that counts is run, and nothing else changes."""
+"""Loops that stop: no iteration after the last one that counts is run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,11 +41,11 @@ block Net()(x: [n]) -> [n], i32[]:
 
 model net = Net()
 """
-"""Newton's method, which needs a handful of rounds of very many."""
+"""Newton's method, which needs a handful of iterations of very many."""
 
 
 def masked(graph: Graph) -> Graph:
-    """The same graph, all of whose rounds run."""
+    """The same graph, all of whose iterations run."""
     build = Builder()
     return rebuild(
         graph,
@@ -64,8 +64,8 @@ def stopping(graph: Graph) -> list[bool]:
 
 @pytest.fixture
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that grows by one for each round that the interpreter runs."""
-    run, found = Interpreter.round, list[int]()
+    """A list that grows by one for each iteration that the interpreter runs."""
+    run, found = Interpreter.run_iteration, list[int]()
 
     def counted(
         self: Interpreter, feeds: Mapping[str, Array], outputs: Sequence[str]
@@ -73,25 +73,25 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(1)
         return run(self, feeds, outputs)
 
-    monkeypatch.setattr(Interpreter, "round", counted)
+    monkeypatch.setattr(Interpreter, "run_iteration", counted)
     return found
 
 
 @pytest.mark.parametrize("place", ["t", "s - 1 - t"])
 @pytest.mark.parametrize("last", [0, 1, 3, 5, 6])
 @pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
-def test_rounds_behind_the_stop_are_not_run(
-    rounds: list[int], place: str, last: int, *, optimized: bool
+def test_iterations_behind_the_stop_are_not_run(
+    iterations: list[int], place: str, last: int, *, optimized: bool
 ) -> None:
     graph = forward(COUNTING.format(place=place, condition=f"t < {last}"), n=2, s=5)
     graph = optimize(graph, mode="infer").graph if optimized else graph
     assert set(stopping(graph)) == {True}
     feeds = {name: each.astype(np.float32) for name, each in numbers(graph).items()}
     found = evaluate(graph, feeds).outputs
-    assert len(rounds) == min(last + 1, 5)
-    rounds.clear()
+    assert len(iterations) == min(last + 1, 5)
+    iterations.clear()
     expected = evaluate(masked(graph), feeds).outputs
-    assert len(rounds) == 5
+    assert len(iterations) == 5
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array)  # to the bit
 
@@ -102,8 +102,8 @@ def test_a_scan_that_stops_soon_takes_no_time_for_the_rest() -> None:
     assert found["output1"] == 5
 
 
-def test_gradients_are_those_of_the_rounds_and_finite() -> None:
-    """The pullback of a round that does not count reads what it would have divided by."""
+def test_gradients_are_those_of_the_iterations_and_finite() -> None:
+    """The pullback of an iteration that does not count reads what it would have divided by."""
     text = COUNTING.format(place="t", condition="max(h) < 2")
     text = text.replace("bool[s], [s]", "[s]").replace("h, y, above, z", "h, y, z")
     graph = forward(text.replace("    above[t] = max(h) > 2\n", ""), n=2, s=4)
@@ -115,8 +115,8 @@ def test_gradients_are_those_of_the_rounds_and_finite() -> None:
     assert_same(found, outputs(with_gradients(unroll_loops(graph)), feeds))
 
 
-def test_what_a_round_that_is_left_out_divides_by_is_not_zero() -> None:
-    """Such a round finds what the first one found: `r` is 0 after the last one that counts."""
+def test_what_an_iteration_that_is_left_out_divides_by_is_not_zero() -> None:
+    """Such an iteration finds what the first one found: `r` is 0 after the last one that counts."""
     text = """
 block Net()(x: [n, s, 2]) -> [n, 2]
     where s >= 2:
@@ -141,7 +141,7 @@ model net = Net()
     assert_same(outputs(scanned, feeds), outputs(expected, feeds))
 
 
-def test_a_round_that_is_left_out_updates_no_state() -> None:
+def test_an_iteration_that_is_left_out_updates_no_state() -> None:
     text = """
 block Net()(x: [n, s]) -> [n]:
   state seen: [] = zeros
@@ -166,7 +166,7 @@ model net = Net()
     [(["output0"], 0), (["output1"], 1), (["output3"], 2), (["output2", "output3"], 3)],
 )
 def test_a_loop_of_which_less_is_read_stops_where_it_did(
-    read: list[str], collected: int, rounds: list[int]
+    read: list[str], collected: int, iterations: list[int]
 ) -> None:
     """`z`, which may not be written in every iteration, needs a second result with its position."""
     graph = forward(COUNTING.format(place="t", condition="t < 2"), n=2, s=5)
@@ -177,15 +177,15 @@ def test_a_loop_of_which_less_is_read_stops_where_it_did(
     (op,) = {each.op for each in part.values if isinstance(each.op, Scan)}
     assert isinstance(op, Scan)
     assert len(op.collected) == collected
-    rounds.clear()
+    iterations.clear()
     assert_same(outputs(part, feeds), {name: expected[name] for name in read})
-    assert len(rounds) == 3, "the last says that it does not count"
+    assert len(iterations) == 3, "the last says that it does not count"
 
 
 def test_what_a_loop_that_stops_hands_on_unchanged_is_a_loop_that_does_not_stop() -> None:
-    """Another bool that is the last carry then says nothing of the rounds."""
+    """Another bool that is the last carry then says nothing of the iterations."""
     body, build = Builder(), Builder()
-    body.add(Input("round", DType.I32, ()))
+    body.add(Input("iteration", DType.I32, ()))
     kept, counts = (body.add(Input(f"carry.{number}", DType.BOOL, ())) for number in range(2))
     row = body.add(Input("slice.0", DType.F32, (2,)))
     none = body.add(Mul(), row, full(body, row.type, 0))
@@ -199,7 +199,7 @@ def test_what_a_loop_that_stops_hands_on_unchanged_is_a_loop_that_does_not_stop(
     fed = {"kept": np.array(0, bool), "rows": np.full((5, 2), -1.0, np.float32)}
     found = evaluate(simple, {**fed, "counts": np.array(1, bool)}).outputs
     assert not found["kept"]
-    assert np.all(np.signbit(found["none"]))  # of each round, and of none that was left out
+    assert np.all(np.signbit(found["none"]))  # of each iteration, and of none that was left out
 
 
 def test_a_loop_stops_by_a_carry_that_is_true_or_false() -> None:
@@ -230,7 +230,7 @@ model net = Net()
             build.add_all(op, *operands)
 
 
-def test_a_loop_that_shares_its_rounds_with_one_that_does_not_stop_runs_them_all() -> None:
+def test_a_loop_that_shares_its_iterations_with_one_that_does_not_stop_runs_them_all() -> None:
     graph = forward(COUNTING.format(place="t", condition="t < 2"), n=2, s=5)
     build = Builder()
     copies = [

@@ -223,12 +223,12 @@ def test_the_largest_numbers_and_powers_are_read(written: str, size: Size) -> No
 SCANNED = """\
 %0 = Input(name="h", dtype=f32, shape=[n]) : f32[n]
 body @0:
-  %0 = Input(name="round", dtype=i32, shape=[]) : i32[]
+  %0 = Input(name="iteration", dtype=i32, shape=[]) : i32[]
   %1 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
   %2 = Neg(%1) : f32[n]
   output "carry.0" = %2
-%1 = Scan(%0, body=@0, rounds=s, carried=1, sliced=[], collected=[], backward=false, stops=false).0 : f32[n]
-%2 = Scan(%1, body=@0, rounds=3, carried=1, sliced=[], collected=[], backward=true, stops=false).0 : f32[n]
+%1 = Scan(%0, body=@0, iterations=s, carried=1, sliced=[], collected=[], backward=false, stops=false).0 : f32[n]
+%2 = Scan(%1, body=@0, iterations=3, carried=1, sliced=[], collected=[], backward=true, stops=false).0 : f32[n]
 output "y" = %2
 """  # noqa: E501 - as it is printed
 

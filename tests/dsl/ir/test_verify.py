@@ -155,14 +155,14 @@ def test_a_graph_is_right_if_its_bodies_are() -> None:
     build = Builder()
     entry = TensorType(DType.F32, (3,))
     before = build.add(Input("carry.0", entry.dtype, entry.shape))
-    build.add(Input("round", DType.I32, ()))
+    build.add(Input("iteration", DType.I32, ()))
     after = build.add(Neg(), build.add(Neg(), before))
     inner = build.graph({"carry.0": after})
 
     def outer(body: Graph) -> Graph:
         build = Builder()
         x = build.add(Input("x", entry.dtype, entry.shape))
-        scan = Scan(Body(body), rounds=2, carried=1, sliced=(), collected=(), backward=False)
+        scan = Scan(Body(body), iterations=2, carried=1, sliced=(), collected=(), backward=False)
         return build.graph({"y": build.add(scan, x)})
 
     verify(outer(inner))

@@ -178,12 +178,12 @@ def bodies(
     """Statements, some of which have bodies of their own."""
 
     def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
-        rounds, body = (NAMES, EXPRESSIONS, EXPRESSIONS), several(inner, 1)
+        iterations, body = (NAMES, EXPRESSIONS, EXPRESSIONS), several(inner, 1)
         return st.one_of(
             made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)),
-            made(ast.For, *rounds, body),
-            made(ast.Scan, *rounds, st.none() | EXPRESSIONS, body),
-            *((made(ast.Repeat, *rounds, st.none(), body),) if in_train else ()),
+            made(ast.For, *iterations, body),
+            made(ast.Scan, *iterations, st.none() | EXPRESSIONS, body),
+            *((made(ast.Repeat, *iterations, st.none(), body),) if in_train else ()),
         )
 
     return several(st.recursive(simple, nested, max_leaves=4), 1)

@@ -13,7 +13,7 @@ BLOCK = "block Net(deep=1)(x: [n, d], y: [n, d]) -> [n, d]:\n"
 
 
 def fixed(text: str, kind: Applicability = Applicability.SAFE) -> str:
-    """The text after all fixes of one kind and one round."""
+    """The text after all fixes of one kind and one iteration."""
     source, sink = Source("net.mgn", text), Sink()
     parse(source, sink)
     assert sink.has_errors

@@ -1,4 +1,4 @@
-"""Gradient checkpointing of scans: the same numbers from fewer stored rounds."""
+"""Gradient checkpointing of scans: the same numbers from fewer stored iterations."""
 
 from dataclasses import replace
 
@@ -75,12 +75,12 @@ block Net()(x: [n, s, 3]) -> [n, 3], i32[s]:
   h = x[:, 0]
   scan t in 0..s:
     h = sin(h + x[:, t])
-    rounds[t] = t
-  return h, rounds
+    iterations[t] = t
+  return h, iterations
 
 model net = Net()
 """
-"""A round gives its number out, and computes nothing else with it."""
+"""An iteration gives its number out, and computes nothing else with it."""
 
 
 LAST = """
@@ -94,7 +94,7 @@ block Net()(x: [n, s, 3]) -> [n, 3], i32[]:
 
 model net = Net()
 """
-"""A round hands its number on, and reads that of the round before."""
+"""An iteration hands its number on, and reads that of the iteration before."""
 
 
 def everywhere(graph: Graph, above: int = 0) -> Graph:
@@ -106,10 +106,10 @@ def everywhere(graph: Graph, above: int = 0) -> Graph:
     [RECURRENT, NESTED, STOPPING, COUNTING, LAST],
     ids=["layers", "nested", "stops", "counts", "last"],
 )
-@pytest.mark.parametrize("rounds", [4, 7, 9])
-def test_segments_are_the_rounds_and_so_are_their_gradients(text: str, rounds: int) -> None:
+@pytest.mark.parametrize("iterations", [4, 7, 9])
+def test_segments_are_the_iterations_and_so_are_their_gradients(text: str, iterations: int) -> None:
     """The gradients, and their gradients, of all three texts at night: they take half a minute."""
-    graph = forward(text, n=2, s=rounds)
+    graph = forward(text, n=2, s=iterations)
     segmented = everywhere(graph)
     verify(segmented)
     assert segmented is not graph
@@ -117,14 +117,14 @@ def test_segments_are_the_rounds_and_so_are_their_gradients(text: str, rounds: i
     expected = outputs(graph, feeds)
     for name, array in outputs(segmented, feeds).items():
         np.testing.assert_array_equal(array, expected[name])  # to the bit
-    if rounds == 7 and text in effort((STOPPING,), (RECURRENT, NESTED, STOPPING)):
+    if iterations == 7 and text in effort((STOPPING,), (RECURRENT, NESTED, STOPPING)):
         plain, recomputing = with_gradients(graph), simplify_loops(with_gradients(segmented))
         verify(recomputing)
         feeds = numbers(plain)
         assert_same(outputs(recomputing, feeds), outputs(plain, feeds))
 
 
-@given(graph=loops(rounds=8))
+@given(graph=loops(iterations=8))
 @settings(max_examples=effort(6, 200))
 def test_random_loops_in_segments(graph: Graph) -> None:
     segmented = everywhere(graph)
@@ -156,22 +156,22 @@ def test_a_step_that_recomputes_is_the_same_step(*, optimized: bool) -> None:
 
 
 def test_a_segment_stores_the_least_and_leaves_no_rest_where_that_costs_little() -> None:
-    def length(rounds: int) -> int:
+    def length(iterations: int) -> int:
         (scan,) = {
             value.op
-            for value in forward(SUMMED, n=4, s=rounds).values
+            for value in forward(SUMMED, n=4, s=iterations).values
             if isinstance(value.op, Scan)
         }
         return segment_length(scan)
 
-    # A round carries [4, 8] and stores three of them: k = sqrt(n / 3), and two at least.
-    assert [length(rounds) for rounds in (4, 5, 8, 9, 30, 31)] == [2, 2, 2, 3, 3, 3]
-    assert length(49) == 7  # 7 + 21 slices, and no rest; of 4 rounds 12 + 12
+    # An iteration carries [4, 8] and stores three of them: k = sqrt(n / 3), and two at least.
+    assert [length(iterations) for iterations in (4, 5, 8, 9, 30, 31)] == [2, 2, 2, 3, 3, 3]
+    assert length(49) == 7  # 7 + 21 slices, and no rest; of 4 iterations 12 + 12
     assert length(46) == 4  # 11 + 12; the least without a rest is 23 + 6
     assert length(48) == 4
     assert length(300) == 10
     assert length(10_000) == 50
-    assert length(307) in range(9, 12)  # a prime: some rounds are left over
+    assert length(307) in range(9, 12)  # a prime: some iterations are left over
 
 
 def scans(graph: Graph) -> list[Scan]:
@@ -188,7 +188,7 @@ def scans(graph: Graph) -> list[Scan]:
     ("text", "more"), [(SUMMED, 0), (STOPPING, 1), (COUNTING, 1), (LAST, 1)],
     ids=["neither", "reads", "counts", "last"],
 )  # fmt: skip
-def test_rounds_that_need_their_number_alone_are_told_where_a_segment_begins(
+def test_iterations_that_need_their_number_alone_are_told_where_a_segment_begins(
     text: str, more: int
 ) -> None:
     outer, inner = scans(everywhere(forward(text, n=2, s=9)))
@@ -197,15 +197,15 @@ def test_rounds_that_need_their_number_alone_are_told_where_a_segment_begins(
 
 
 @pytest.mark.parametrize(
-    ("rounds", "expected"), [(3, [3]), (4, [2, 2]), (5, [2, 2, 1]), (9, [3, 3])]
+    ("iterations", "expected"), [(3, [3]), (4, [2, 2]), (5, [2, 2, 1]), (9, [3, 3])]
 )
-def test_a_loop_of_four_rounds_is_the_shortest_with_segments(
-    rounds: int, expected: list[int]
+def test_a_loop_of_four_iterations_is_the_shortest_with_segments(
+    iterations: int, expected: list[int]
 ) -> None:
-    segmented = everywhere(forward(SUMMED, n=4, s=rounds))
-    assert [scan.rounds for scan in scans(segmented)] == expected
+    segmented = everywhere(forward(SUMMED, n=4, s=iterations))
+    assert [scan.iterations for scan in scans(segmented)] == expected
     parts = [value for value in segmented.values if isinstance(value.op, Slice)]
-    assert len(parts) == (2 if rounds == 5 else 0)  # of what is read, where some are left over
+    assert len(parts) == (2 if iterations == 5 else 0)  # of what is read, where some are left over
 
 
 def test_a_loop_within_one_that_is_too_short_has_segments_of_its_own() -> None:
@@ -223,38 +223,38 @@ model net = Net()
     stored = 6 * 2 * 3 * 4
     assert stored_by_loops(graph) == [stored]
     assert everywhere(graph, stored) is graph
-    assert [scan.rounds for scan in scans(everywhere(graph, stored - 1))] == [2, 3, 2]
+    assert [scan.iterations for scan in scans(everywhere(graph, stored - 1))] == [2, 3, 2]
 
 
-def test_what_is_stored_grows_with_the_square_root_of_the_rounds() -> None:
-    def collected(rounds: int, above: int | None) -> int:
+def test_what_is_stored_grows_with_the_square_root_of_the_iterations() -> None:
+    def collected(iterations: int, above: int | None) -> int:
         """The largest stack of a step, in slices [4, 8]."""
-        sizes = {"batch": 4, "s": rounds}
+        sizes = {"batch": 4, "s": iterations}
         graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
         step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))
         stacks = [
-            size_in_bytes(value.type) * scan.rounds
+            size_in_bytes(value.type) * scan.iterations
             for scan in scans(step)
             for value in scan.given
-            if isinstance(scan.rounds, int)
+            if isinstance(scan.iterations, int)
         ]
         return max(stacks) // (4 * 8 * 4)
 
-    assert [collected(rounds, None) for rounds in (48, 300, 1200)] == [48, 300, 1200]
-    assert [collected(rounds, 0) for rounds in (48, 300, 1200)] == [12, 30, 60]
+    assert [collected(iterations, None) for iterations in (48, 300, 1200)] == [48, 300, 1200]
+    assert [collected(iterations, 0) for iterations in (48, 300, 1200)] == [12, 30, 60]
 
 
 def test_a_step_takes_so_much_less_memory() -> None:
-    def temporaries(rounds: int, above: int | None) -> int:
+    def temporaries(iterations: int, above: int | None) -> int:
         """Returns the memory of a step without parameters and inputs, in slices [4, 8]."""
-        sizes = {"batch": 4, "s": rounds}
+        sizes = {"batch": 4, "s": iterations}
         graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
         step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))
         given = sum(size_in_bytes(value.type) for value in step.values if not value.operands)
         return (estimate_memory(step).bytes - given) // (4 * 8 * 4)
 
-    assert [temporaries(rounds, None) for rounds in (48, 300, 1200)] == [196, 1204, 4804]
-    assert [temporaries(rounds, 0) for rounds in (48, 300, 1200)] == [36, 78, 148]
+    assert [temporaries(iterations, None) for iterations in (48, 300, 1200)] == [196, 1204, 4804]
+    assert [temporaries(iterations, 0) for iterations in (48, 300, 1200)] == [36, 78, 148]
 
 
 def test_only_scans_that_gradients_go_through_recompute() -> None:
@@ -270,11 +270,11 @@ def test_only_scans_that_gradients_go_through_recompute() -> None:
     small, large = 64 * 4 * 3 * 4, 64 * 4 * 8 * 3 * 4
     assert stored_by_loops(graph) == [small, large, small]
     for above, whole in ((small - 1, 0), (small, 2), (large - 1, 2), (large, 3)):
-        segmented = [scan.rounds for scan in scans(everywhere(graph, above))]
+        segmented = [scan.iterations for scan in scans(everywhere(graph, above))]
         assert segmented.count(64) == whole
     assert everywhere(graph, large) is graph
     step = training_step(graph, TrainingSettings(Adam(), recompute_above=0))
-    rounds = sorted(scan.rounds for scan in scans(step) if isinstance(scan.rounds, int))
-    assert rounds.count(64) == 2  # that of the inputs alone, and that of the metric
+    iterations = sorted(scan.iterations for scan in scans(step) if isinstance(scan.iterations, int))
+    assert iterations.count(64) == 2  # that of the inputs alone, and that of the metric
     enough = training_step(graph, TrainingSettings(Adam(), recompute_above=1 << 20))
-    assert {scan.rounds for scan in scans(enough)} == {64}
+    assert {scan.iterations for scan in scans(enough)} == {64}

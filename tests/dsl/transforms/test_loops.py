@@ -1,4 +1,4 @@
-"""Scans against their rounds written out: results, gradients and training steps."""
+"""Scans against their iterations written out: results, gradients and training steps."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ block Net()(x: [n, s, 3]) -> [n, 3]:
 
 model net = Net()
 """
-"""Only the last carry is read behind the loop, and each hands on what it was a round before."""
+"""Only the last carry is read after the loop; each becomes what the one before it was."""
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ model net = Net()
     [RECURRENT, NESTED, PRODUCTS, CHAIN],
     ids=["recurrent", "nested", "products", "chain"],
 )
-def test_a_scan_is_its_rounds_and_so_are_its_gradients(text: str) -> None:
+def test_a_scan_is_its_iterations_and_so_are_its_gradients(text: str) -> None:
     graph = forward(text)
     verify(graph)
     made, unrolled = with_gradients(graph), with_gradients(unroll_loops(graph))
@@ -115,11 +115,11 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize(("start", "round_"), PARTS.values(), ids=PARTS)
-def test_a_loop_of_which_one_result_is_read_gives_it_alone(start: str, round_: str) -> None:
+@pytest.mark.parametrize(("start", "iteration"), PARTS.values(), ids=PARTS)
+def test_a_loop_of_which_one_result_is_read_gives_it_alone(start: str, iteration: str) -> None:
     graph = forward(
         "block Net()(x: [n, s, 3]) -> [n, 3], [n, 3], [s]:\n"
-        f"  h = {start}\n  g = 2 * x[:, 1]\n  scan t in 0..s:\n    {round_}\n    g = g + 1\n"
+        f"  h = {start}\n  g = 2 * x[:, 1]\n  scan t in 0..s:\n    {iteration}\n    g = g + 1\n"
         "  return h, g, r\n\nmodel net = Net()\n"
     )
     feeds = numbers(graph)
@@ -145,7 +145,7 @@ APART = {
     "what they read": {"read": "y[:, t]"},
     "how they begin": {"begin": "y[:, 1]"},
     "the axis that they go along": {"read": "x[:, :, t]"},
-    "how many rounds they have": {"rounds": "2", "read": "first"},
+    "how many iterations they have": {"iterations": "2", "read": "first"},
     "what they compute": {"does": "tanh"},
     "what they hand on": {"next": "b"},
     "which way they go": {"read": "x[:, s - 1 - t]", "row": "s - 1 - t"},
@@ -154,17 +154,18 @@ APART = {
 
 @pytest.mark.parametrize("other", APART.values(), ids=APART)
 def test_loops_that_differ_in_one_thing_stay_two(other: dict[str, str]) -> None:
-    """Each round computes ops of its own leaves, and all results are read."""
-    one = {"rounds": "3", "begin": "first", "read": "x[:, t]", "row": "t"}
+    """Each iteration computes ops of its own leaves, and all results are read."""
+    one = {"iterations": "3", "begin": "first", "read": "x[:, t]", "row": "t"}
     one |= {"does": "sin", "next": "a"}
-    one |= {"read": other["read"]} if "rounds" in other else {}
+    one |= {"read": other["read"]} if "iterations" in other else {}
     template = (
-        "  h = {begin}\n  scan t in 0..{rounds}:\n    a = {does}(h + {read})\n"
+        "  h = {begin}\n  scan t in 0..{iterations}:\n    a = {does}(h + {read})\n"
         "    b = cos(h + {read})\n    h = {next}\n    {name}[{row}] = a + b\n"
     )
     loops = [template.format(**each, name=name) for each, name in ((one, "p"), (one | other, "q"))]
     text = (
-        f"block Net()(x: [n, s, s], y: [n, s, s]) -> [3, n, s], [{other.get('rounds', 3)}, n, s]"
+        "block Net()(x: [n, s, s], y: [n, s, s]) -> [3, n, s], "
+        f"[{other.get('iterations', 3)}, n, s]"
         f" where s == 3:\n  first = x[:, 0]\n{''.join(loops)}  return p, q\n\nmodel net = Net()\n"
     )
     graph = forward(text, n=2, s=3)
@@ -200,14 +201,14 @@ def test_loops_that_read_other_results_of_a_loop_within_stay_two() -> None:
 def test_loops_that_differ_in_what_they_give_alone_are_one() -> None:
     """The first gives `a`, the second `b`, the third both the other way round, along other axes."""
     given = ("p[t] = a", "q[t] = b", "r[:, t] = b\n    u[t] = a")
-    rounds = (
+    iterations = (
         "  h = x[:, 0]\n  scan t in 0..s:\n    a = sin(h + x[:, t])\n    b = cos(h + x[:, t])\n"
         f"    h = a + b\n    {each}\n"
         for each in given
     )
     text = (
         "block Net()(x: [n, s, 3]) -> [s, n, 3], [s, n, 3], [n, s, 3], [s, n, 3], [n, 3]:\n"
-        f"{''.join(rounds)}  return p, q, r, u, h\n\nmodel net = Net()\n"
+        f"{''.join(iterations)}  return p, q, r, u, h\n\nmodel net = Net()\n"
     )
     graph = forward(text)
     feeds = numbers(graph)
@@ -217,7 +218,7 @@ def test_loops_that_differ_in_what_they_give_alone_are_one() -> None:
 
 
 @pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
-def test_a_training_step_through_scans_is_that_of_the_rounds(*, optimized: bool) -> None:
+def test_a_training_step_through_scans_is_that_of_the_iterations(*, optimized: bool) -> None:
     graph = elaborate_train(program(RECURRENT), sizes={"batch": 2}, training=True).graph
     chosen = TrainingSettings(Adam(lr=1e-2), clip_norm=1.0)
     step = training_step(graph, chosen)
@@ -258,7 +259,7 @@ def test_the_gradient_of_a_scan_is_the_slope() -> None:
     assert_gradients(forward(NESTED, n=1, s=3))
 
 
-def test_a_gradient_takes_two_scans_and_one_product_of_all_rounds() -> None:
+def test_a_gradient_takes_two_scans_and_one_product_of_all_iterations() -> None:
     graph = elaborate_train(
         program(
             RECURRENT.replace(
@@ -284,9 +285,9 @@ def test_a_gradient_takes_two_scans_and_one_product_of_all_rounds() -> None:
 
 
 @pytest.mark.parametrize("optimized", [False, True])
-def test_a_graph_does_not_grow_with_the_number_of_rounds(*, optimized: bool) -> None:
-    def lines(rounds: int) -> list[str]:
-        text = RECURRENT.replace("[batch, 5,", f"[batch, {rounds},")
+def test_a_graph_does_not_grow_with_the_number_of_iterations(*, optimized: bool) -> None:
+    def lines(iterations: int) -> list[str]:
+        text = RECURRENT.replace("[batch, 5,", f"[batch, {iterations},")
         graph = elaborate_train(program(text), sizes={"batch": 2}, training=True).graph
         chosen = TrainingSettings(Adam(lr=1e-2))
         if optimized:
@@ -299,7 +300,7 @@ def test_a_graph_does_not_grow_with_the_number_of_rounds(*, optimized: bool) -> 
     assert len(few) == len(many)
 
 
-def test_what_depends_on_no_round_is_computed_once_before() -> None:
+def test_what_depends_on_no_iteration_is_computed_once_before() -> None:
     graph = forward(RECURRENT)
     for value in graph.values:
         for body in value.op.bodies:
@@ -325,7 +326,7 @@ model net = Net()
     np.testing.assert_allclose(found["output1"], np.sin(x)[:, ::-1])
 
 
-def test_rounds_draw_different_numbers_and_nested_ones_too() -> None:
+def test_iterations_draw_different_numbers_and_nested_ones_too() -> None:
     text = """
 block Net()() -> [3, 4, 5]:
   scan t in 0..3:
@@ -345,7 +346,7 @@ model net = Net()
 
 @given(graph=loops())
 @settings(max_examples=25)
-def test_random_bodies_are_their_rounds(graph: Graph) -> None:
+def test_random_bodies_are_their_iterations(graph: Graph) -> None:
     verify(graph)
     made, unrolled = with_gradients(graph), with_gradients(unroll_loops(graph))
     feeds = numbers(made)
@@ -359,7 +360,7 @@ def test_random_bodies_are_their_rounds(graph: Graph) -> None:
     }
 
 
-def test_a_state_is_carried_by_rounds_that_update_it_and_by_no_others() -> None:
+def test_a_state_is_carried_by_iterations_that_update_it_and_by_no_others() -> None:
     text = """
 block Net()(x: [n, s, 3]) -> [n, s, 3]
     where n >= 2:
@@ -387,7 +388,9 @@ model net = Net()
     assert found.updates["bn.num_batches_tracked"] == 11
     fixed = elaborate_model(program(text), sizes={"n": 2, "s": 4}).graph
     assert set(fixed.updates) == {"seen"}
-    (outer,) = {v.op.carried for v in fixed.values if isinstance(v.op, Scan) and v.op.rounds == 4}
+    (outer,) = {
+        v.op.carried for v in fixed.values if isinstance(v.op, Scan) and v.op.iterations == 4
+    }
     assert outer == 1
 
 

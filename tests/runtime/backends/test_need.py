@@ -73,7 +73,7 @@ def test_a_value_counts_from_its_computation_to_its_last_use() -> None:
     assert twice.bytes - twice.persistent == 2 * (found.bytes - found.persistent)
 
 
-def test_the_rounds_of_a_loop_count() -> None:
+def test_the_iterations_of_a_loop_count() -> None:
     build = Builder()
     start = build.add(Input("h", DType.F32, (1000,)))
     x = build.add(Input("x", DType.F32, (5, 1000)))
@@ -83,7 +83,7 @@ def test_the_rounds_of_a_loop_count() -> None:
     attributes, operands = region.close([Carry(leaf, start, added)], [], backward=False)
     graph = build.graph({"y": build.add(Scan(*attributes), *operands)})
     given = 4000 + 20_000
-    # The result, which is the last carry, and in a round the exponential and what it becomes.
+    # The result, which is the last carry, and in an iteration the exponential and what it becomes.
     assert estimate_memory(graph).bytes == given + 4000 + 8000
 
 

@@ -29,7 +29,7 @@ block Net()(x: [n, 4], position: i32[]) -> {results}
   cache seen: [n, 3, 4]
   cache weights: [4]
   cache fixed: i32[4]
-  cache rounds: [4]
+  cache iterations: [4]
   _before = last
   numbers = iota(4)
   g = iota(4)
@@ -46,7 +46,7 @@ block Net()(x: [n, 4], position: i32[]) -> {results}
   update seen[:, position] = x
   update weights = w
   update fixed = numbers
-  update rounds = h
+  update iterations = h
   return {returned}
 
 model net = Net()
@@ -69,7 +69,7 @@ RESULTS = {
     "numbers": "i32[4]",
     "fixed": "i32[4]",
     "h": "[4]",
-    "rounds": "[4]",
+    "iterations": "[4]",
     "total + other": "[n, 4]",
 }
 """Possible results of a step: inputs, parameters, caches, constants, views of them, and sums."""

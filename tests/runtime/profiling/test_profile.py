@@ -73,7 +73,7 @@ def test_the_time_of_a_kernel_is_the_median_of_its_runs(
 
 
 @pytest.mark.adapter
-def test_every_round_of_a_loop_is_in_a_row(device: Device) -> None:
+def test_every_iteration_of_a_loop_is_in_a_row(device: Device) -> None:
     graph = forward(COUNTING.format(place="t", condition="t < 3"), n=2, s=5)
     plan = plan_graph(graph, device.limits, device.style)
     assert len(plan.order) > len(plan.dispatches)

@@ -78,7 +78,7 @@ def test_every_kernel_of_a_traced_step_is_there_once_within_it(device: Device) -
 
 
 @pytest.mark.adapter
-def test_every_round_of_a_loop_is_traced(device: Device) -> None:
+def test_every_iteration_of_a_loop_is_traced(device: Device) -> None:
     looping = forward(COUNTING.format(place="t", condition="t < 3"), n=2, s=5)
     plan = plan_graph(looping, device.limits, device.style)
     assert len(plan.order) > len(plan.dispatches)

@@ -42,7 +42,7 @@ from meganeura_dsl.elaborate.values import BlockValue, Tensor, is_tensor
 from meganeura_dsl.ir.objectives import reached_values
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType, Shape
-from meganeura_dsl.limits.language_limits import DEEPEST, LIBRARY, MOST_ROUNDS, VALUE
+from meganeura_dsl.limits.language_limits import DEEPEST, LIBRARY, MOST_ITERATIONS, VALUE
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart, measured, spend
 from meganeura_dsl.syntax import ast
 
@@ -252,7 +252,7 @@ class _Summarizer:
             _first_ones(state.body.bindings[before.bindings :]),
             applied.moved(-self.inner.depth),
             after.values - before.values,
-            after.rounds - before.rounds,
+            after.iterations - before.iterations,
             tuple(
                 replace(each, parameter=relative(each.parameter))
                 for each in state.abstract.deferred[before.deferred :]
@@ -309,7 +309,7 @@ class _Counts:
     reserved: int
     bindings: int
     values: int
-    rounds: int
+    iterations: int
     deferred: int
     needs: int
 
@@ -342,9 +342,9 @@ def _repeat(inner: Frame, summary: Summary, inputs: Sequence[Tensor]) -> tuple[T
     state, build = inner.state, inner.build
     spend(VALUE * summary.values)
     build.skip(summary.values)
-    state.body.iterations += summary.rounds
-    if state.body.iterations > MOST_ROUNDS:
-        raise OutOfWorkError("more rounds than one model may have")
+    state.body.iterations += summary.iterations
+    if state.body.iterations > MOST_ITERATIONS:
+        raise OutOfWorkError("more iterations than one model may have")
     state.body.applied.add(summary.applied, inner.depth)
     state.body.bindings += summary.bindings
     state.abstract.deferred += [

@@ -63,7 +63,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     if configured is None:
         return None
     return (
-        block, configured, initials, types, neutral, mode, inner.facts, state.rounds_open
+        block, configured, initials, types, neutral, mode, inner.facts, state.iterations_open
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from meganeura_dsl.elaborate.problems.result_cures import (
     other_join,
     result_cure,
 )
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.problems.sequence_cures import (
     channels_last_cure,
     last_step_cure,
@@ -186,9 +186,9 @@ def opaque_tensors(
     """Tensors of which nothing is known but these types, and what they were computed from."""
     for type_ in types:
         for size in type_.shape:
-            if inner.state.differs_by_round(size):
+            if inner.state.differs_by_iteration(size):
                 location = inner.caller_location(inner.call_span or block.name.span)
-                raise ProblemError(DiffersByRound(location, f"the size `{show(size)}`"))
+                raise ProblemError(DiffersByIteration(location, f"the size `{show(size)}`"))
         require_countable(type_, inner.location(block.name.span), inner.facts)
     try:
         results = tuple(assumed_tensor(inner.build, type_) for type_ in types)

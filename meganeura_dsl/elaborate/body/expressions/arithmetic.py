@@ -112,8 +112,8 @@ def _require_divisor(node: ast.Binary, right: ElabValue, frame: Frame) -> None:
         return
     for size in sizes:
         location = frame.location(node.operator_span)
-        rounds = {*frame.state.loops.indices, *frame.state.scans}
-        require_divisor(size, location, frame.facts, rounds)
+        iterations = {*frame.state.loops.indices, *frame.state.scans}
+        require_divisor(size, location, frame.facts, iterations)
 
 
 def _require_positive(divisor: Size, frame: Frame) -> None:

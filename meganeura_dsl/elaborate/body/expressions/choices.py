@@ -5,9 +5,9 @@ from functools import partial
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import UndecidedChoice
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.scope.undecided import ByRoundError, UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import ByIterationError, UndecidableError
 from meganeura_dsl.elaborate.typecheck.conditions import evaluate_condition
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.limits.language_limits import MOST_PATHS
@@ -41,9 +41,9 @@ def choose(
     if frame.choices.is_joined:
         return _follow(node, condition, frame)
     words = show_condition(condition)
-    if frame.state.differs_by_round(condition):
+    if frame.state.differs_by_iteration(condition):
         cure = f"pick values instead: where({words}, ..., ...)"
-        raise ProblemError(DiffersByRound(frame.location(node.span), f"whether {words}", cure))
+        raise ProblemError(DiffersByIteration(frame.location(node.span), f"whether {words}", cure))
     if frame.state.proof is None:
         raise ProblemError(UndecidedChoice(frame.location(node.span), words))
     return _follow(node, condition, frame)
@@ -52,7 +52,7 @@ def choose(
 def _follow(node: ast.Expression, condition: Condition, frame: Frame) -> bool:
     choices = frame.choices
     if not choices.is_joined and frame.state.loops.indices & sizes_in(condition):
-        raise ByRoundError(node, condition)
+        raise ByIterationError(node, condition)
     if choices.next == len(choices.decided):
         if choices.next >= MOST_PATHS.bit_length():
             raise UndecidableError("it has too many paths to prove at once")

@@ -4,7 +4,7 @@ import re
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import UnfitLabel
-from meganeura_dsl.elaborate.problems.scan_problems import LabelOfRound
+from meganeura_dsl.elaborate.problems.scan_problems import LabelOfIteration
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_configured
@@ -37,8 +37,8 @@ def splice_text(node: ast.Expression, frame: Frame) -> str:
     """Returns the text of a number or text in a label; one open in a proof stays in braces."""
     value, location = frame.evaluate(node), frame.location(node.span)
     _require_known_label(value, frame)
-    if frame.state.differs_by_round(value):
-        raise ProblemError(LabelOfRound(location))
+    if frame.state.differs_by_iteration(value):
+        raise ProblemError(LabelOfIteration(location))
     match value:
         case OpenText(name):
             return f"{{{name}}}"
@@ -59,8 +59,8 @@ def path_item_text(node: ast.Expression, frame: Frame) -> str:
     """The text of an index in a label."""
     size = evaluate_size(node, frame)
     _require_known_label(size, frame)
-    if frame.state.differs_by_round(size):
-        raise ProblemError(LabelOfRound(frame.location(node.span)))
+    if frame.state.differs_by_iteration(size):
+        raise ProblemError(LabelOfIteration(frame.location(node.span)))
     return show(size)
 
 

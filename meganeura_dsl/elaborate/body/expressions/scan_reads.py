@@ -3,11 +3,11 @@
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import require_within
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
-from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import lifted, number
 from meganeura_dsl.elaborate.typecheck.tensor_values import broadcast
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
@@ -24,7 +24,7 @@ def note_read(frame: Frame, name: str, value: ElabValue) -> None:
 
 def lifted_operand(frame: Frame, node: ast.Binary, side: ElabValue, other: ElabValue) -> ElabValue:
     """A side of an operator; as a tensor if it is a number of an iteration and no size results."""
-    if not frame.state.differs_by_round(side) or is_tensor(other):
+    if not frame.state.differs_by_iteration(side) or is_tensor(other):
         return side
     if is_size(side) and is_size(other) and node.operator not in ("/", "**"):
         return side
@@ -33,8 +33,8 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: ElabValue, other: ElabV
     return lifted(frame, node.span, side)
 
 
-def speaks_of_round(entry: ast.Entry, frame: Frame) -> bool:
-    """True if a subscript differs from round to round."""
+def speaks_of_iteration(entry: ast.Entry, frame: Frame) -> bool:
+    """True if a subscript differs from iteration to iteration."""
     return innermost_of(entry, frame) > 0
 
 
@@ -52,8 +52,8 @@ def innermost_of(entry: ast.Entry, frame: Frame) -> int:
     return max((at for at, name in enumerate(frame.state.scans, 1) if name in sizes), default=0)
 
 
-def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame) -> Tensor:
-    """The entry of an axis, or the entries, at a place that differs from round to round."""
+def iteration_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame) -> Tensor:
+    """The entry of an axis, or the entries, at a place that differs from iteration to iteration."""
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):
         at = evaluate_size(entry, frame)
@@ -61,9 +61,9 @@ def round_part(base: Tensor, axis: int, entry: ast.AxisEntry, frame: Frame) -> T
         return _entry(base, axis, at, frame, entry.span)
     start = 0 if entry.start is None else evaluate_size(entry.start, frame)
     stop = along if entry.stop is None else evaluate_size(entry.stop, frame)
-    if frame.state.differs_by_round(stop - start):
+    if frame.state.differs_by_iteration(stop - start):
         what = f"the size `{show(stop - start)}` of this part"
-        raise ProblemError(DiffersByRound(frame.location(entry.span), what))
+        raise ProblemError(DiffersByIteration(frame.location(entry.span), what))
     require_within(frame, entry.span, axis, base.type.shape, (start, stop))
     count = frame.add(entry.span, ops.Iota(stop - start))
     first = broadcast(frame, entry.span, number(frame, entry.span, start), count.type.shape, ())
@@ -85,7 +85,7 @@ def _entry(base: Tensor, axis: int, at: Size, frame: Frame, span: Span) -> Tenso
     low = rest + scan.start if share == 1 else rest - last
     shape = base.type.shape
     starts = tuple(low if each == axis else 0 for each in range(len(shape)))
-    stops = tuple(low + scan.rounds if each == axis else n for each, n in enumerate(shape))
+    stops = tuple(low + scan.iterations if each == axis else n for each, n in enumerate(shape))
     if low != 0 or stops[axis] != shape[axis]:
         base = frame.add(span, ops.Slice(starts, stops, (1,) * len(shape)), base)
     return scan.region.slice(base, axis, backward=share == -1)
@@ -94,7 +94,7 @@ def _entry(base: Tensor, axis: int, at: Size, frame: Frame, span: Span) -> Tenso
 def _scan_alone(frame: Frame, at: Size) -> OpenScan | None:
     """The scan whose index, and no other, a place speaks of outside of quotients."""
     if not isinstance(at, Dim) or any(
-        frame.state.differs_by_round(part)
+        frame.state.differs_by_iteration(part)
         for floor in at.floors()
         for part in (floor.numerator, floor.denominator)
     ):

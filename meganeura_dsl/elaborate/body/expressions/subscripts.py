@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.body.expressions.scan_reads import innermost_of, round_part
+from meganeura_dsl.elaborate.body.expressions.scan_reads import innermost_of, iteration_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import Part, entries_of_axes, take_part
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.part_cures import longer_part
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
@@ -65,7 +65,7 @@ def evaluate_subscript(node: ast.Subscript, frame: Frame) -> ElabValue:
 
 
 def _within(node: ast.Subscript, entry: ast.Expression, count: int) -> Help:
-    """The loop over as many rounds as a list has entries, if its index is that of a loop."""
+    """The loop over as many iterations as a list has entries, if its index is that of a loop."""
     name, written = " ".join(node.base.span.text.split()), entry.span.text
     if not count:
         return Help(f"`{name}` is empty")
@@ -77,8 +77,8 @@ def _within(node: ast.Subscript, entry: ast.Expression, count: int) -> Help:
 
 def _index(node: ast.Expression, frame: Frame) -> int:
     value = frame.evaluate(node)
-    if frame.state.differs_by_round(value):
-        raise ProblemError(DiffersByRound(frame.location(node.span), "which item this is"))
+    if frame.state.differs_by_iteration(value):
+        raise ProblemError(DiffersByIteration(frame.location(node.span), "which item this is"))
     if isinstance(value, Dim):
         raise UndecidableError(f"`{node.span.text}` is an index the configuration gives")
     if not isinstance(value, int) or isinstance(value, bool):
@@ -89,18 +89,20 @@ def _index(node: ast.Expression, frame: Frame) -> int:
 def _part(node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
     """A part of a tensor: first along the axes where it is the same in all iterations of a scan."""
     of_axes = entries_of_axes(frame, node.span, node.entries, base.type.rank)
-    of_round = {
+    of_iteration = {
         axis: innermost
         for axis, entry in enumerate(of_axes)
         if frame.state.scans and (innermost := innermost_of(entry, frame))
     }
     entries = list(of_axes)
-    for axis in of_round:
+    for axis in of_iteration:
         entries[axis] = ast.Range(entries[axis].span, None, None)
     result = take_part(frame, node.span, base, part_of(node.span, entries, base, frame))
-    for axis in sorted(of_round, key=of_round.__getitem__):  # a scan slices what is around it
+    for axis in sorted(
+        of_iteration, key=of_iteration.__getitem__
+    ):  # a scan slices what is around it
         at = sum(isinstance(each, ast.Range) for each in entries[:axis])
-        result = round_part(result, at, of_axes[axis], frame)
+        result = iteration_part(result, at, of_axes[axis], frame)
         entries[axis] = of_axes[axis]
     return result
 

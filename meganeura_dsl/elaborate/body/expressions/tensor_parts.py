@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.problems.part_cures import rounds_cure
+from meganeura_dsl.elaborate.problems.part_cures import iterations_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.shape_cures import other_axis_cure
 from meganeura_dsl.elaborate.problems.shape_problems import PartOfNoSize, PartOutside
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import number
 from meganeura_dsl.elaborate.typecheck.positions import facts_about, position_of, symbols
-from meganeura_dsl.elaborate.typecheck.round_numbers import number
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType, Shape
@@ -190,7 +190,7 @@ def require_within(
         example = example_of(verdict, shown)
         rather = other_axis_of(frame, span, axis, shape, ends)
         for scan in () if rather or fact_text else frame.state.scans.values():
-            rather = rather or rounds_cure(scan.index, (scan.start, scan.stop), ends, size)
+            rather = rather or iterations_cure(scan.index, (scan.start, scan.stop), ends, size)
         raise ProblemError(PartOutside(frame.location(span), words, example, fact_text, rather))
 
 

@@ -1,8 +1,8 @@
-"""An `if` whose condition changes from round to round of a loop that one proof covers.
+"""An `if` whose condition changes from iteration to iteration of a loop that one proof covers.
 
-A round at any index goes one way or the other. Both are elaborated, the condition a fact of one and
-its opposite a fact of the other. If they leave every name with the same type, then so does the
-round, whichever way it goes; which value the name has is not known behind it.
+An iteration takes one branch or the other. Both are elaborated, one with the condition as a fact,
+the other with its opposite. If they leave every name with the same type, so does the iteration. The
+value of such a name is unknown after it.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from meganeura_dsl.elaborate.body.statements.induction import (
 from meganeura_dsl.elaborate.scope.body import Body
 from meganeura_dsl.elaborate.scope.savepoint import Savepoint
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.scope.undecided import ByRoundError
+from meganeura_dsl.elaborate.scope.undecided import ByIterationError
 from meganeura_dsl.elaborate.values import ElabValue, NamedTensors, is_tensor
 from meganeura_dsl.symbolic.assumptions import negate
 from meganeura_dsl.syntax import ast
@@ -31,7 +31,7 @@ def binds_only(statement: ast.If) -> bool:
 
 
 def on_both_sides(
-    error: ByRoundError,
+    error: ByIterationError,
     frame: Frame,
     then: Callable[[], object],
     otherwise: Callable[[], object],

@@ -46,7 +46,7 @@ def refuse_other_parts(statement: ast.Scan, frame: Frame, scan: OpenScan) -> Non
         if isinstance(after, NamedTensors) and after.names == value.names:
             continue
         problem = _unstable(statement, frame, name, (value, after), None)
-        cure = Help("what a round binds to another kind of value needs another name")
+        cure = Help("what an iteration binds to another kind of value needs another name")
         raise ProblemError(replace(problem, cure=cure))
 
 
@@ -72,7 +72,7 @@ def refuse_changed(
 
 
 def _growing_axis(before: Tensor, after: Tensor) -> int:
-    """Returns the first axis along which a round leaves another size; 1 if there is none.
+    """Returns the first axis along which an iteration leaves another size; 1 if there is none.
 
     What gains an axis is collected behind the first, which counts examples.
     """
@@ -100,7 +100,7 @@ def _unstable(
     if is_tensor(before) and is_tensor(after) and not _grows(frame, before, after):
         first, later = show_shape(before.type.shape), show_shape(after.type.shape)
         cure = origin_cures.initial_cure(name, before, after) or Help(
-            f"`{name}` is one tensor for all rounds: let a round end with {first},\n"
+            f"`{name}` is one tensor for all iterations: let an iteration end with {first},\n"
             f"or begin with {later}; what has another shape gets a name of its own"
         )
     elif is_tensor(before) and is_tensor(after) and before.type.rank < after.type.rank:
@@ -128,7 +128,7 @@ def _unstable(
 
 
 def _collected(statement: ast.Scan, name: str) -> Help | None:
-    """The cure for rounds that add an entry to a list: the scan collects it."""
+    """The cure for iterations that add an entry to a list: the scan collects it."""
     added = rf"{re.escape(name)} = {re.escape(name)} \+ \[(.+)\]"
     for node in walk(statement):
         found = re.fullmatch(added, " ".join(node.span.text.split()))
@@ -137,7 +137,7 @@ def _collected(statement: ast.Scan, name: str) -> Help | None:
         alone = re.fullmatch(r"insert_axis\((.+), 1, 1\)", found[1])
         value, index = alone[1] if alone else found[1], statement.variable.text
         text = (
-            f"a scan collects what each round makes: `{name}` has it along axis 1, without\n"
+            f"a scan collects what each iteration makes: `{name}` has it along axis 1, without\n"
             f"`{name} = []` before and `concat` behind"
         )
         return Help(text, f"{name}[:, {index}] = {value}")
@@ -163,4 +163,4 @@ def _shown(value: ElabValue, other: ElabValue) -> str:
 def two_types(before: Tensor, after: ElabValue) -> str:
     """Returns words on a name that an iteration binds to another type than before the scan."""
     bound = str(after.type) if is_tensor(after) else describe(after)
-    return f"it is {before.type} before the scan, and {bound} in each round"
+    return f"it is {before.type} before the scan, and {bound} in each iteration"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
-from meganeura_dsl.elaborate.body.expressions.scan_reads import speaks_of_round
+from meganeura_dsl.elaborate.body.expressions.scan_reads import speaks_of_iteration
 from meganeura_dsl.elaborate.body.expressions.subscripts import value_of_part
 from meganeura_dsl.elaborate.body.expressions.tensor_parts import entries_of_axes
 from meganeura_dsl.elaborate.body.statements.scan_names import chosen
@@ -46,11 +46,11 @@ def _is_rewritten(statement: ast.Part, frame: Frame, scan: OpenScan) -> bool:
         return False
     if not scan.is_at_start(name, frame.names[name]):
         return False
-    if not any(speaks_of_round(each, frame) for each in statement.entries):
+    if not any(speaks_of_iteration(each, frame) for each in statement.entries):
         return False
     shape = scan.before[name].type.shape
     found = _slice_entry(frame, statement, len(shape))
-    if found is None or not isinstance(equal(frame, shape[found[0]], scan.rounds), Proved):
+    if found is None or not isinstance(equal(frame, shape[found[0]], scan.iterations), Proved):
         return False
     return _direction(frame, scan, evaluate_size(found[1], frame)) is not None
 
@@ -60,12 +60,12 @@ def write_part(statement: ast.Part, frame: Frame) -> None:
     scan, name = next(reversed(frame.state.scans.values())), statement.target.text
     location = frame.location(statement.span)
     if name in scan.written:
-        fault = f"a round writes `{name}` twice"
+        fault = f"an iteration writes `{name}` twice"
         raise ProblemError(WronglyCollected(location, fault, "the second time", begin_cure(name)))
     value = _slice_value(statement, frame, scan)
     found = _slice_entry(frame, statement, value.type.rank + 1)
     if found is None:
-        fault = f"a round writes one slice of `{name}`"
+        fault = f"an iteration writes one slice of `{name}`"
         raise ProblemError(
             WronglyCollected(
                 location, fault, "one entry is the slice, the others `:`", begin_cure(name)
@@ -85,7 +85,7 @@ def write_part(statement: ast.Part, frame: Frame) -> None:
 
 def begin_cure(name: str) -> Help:
     """Returns advice for iterations that do more with a tensor than to collect it."""
-    words = "rounds replace any part of a tensor that is bound before the scan"
+    words = "iterations replace any part of a tensor that is bound before the scan"
     return Help(words, f"{name} = zeros([...])")
 
 

@@ -9,7 +9,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
 from meganeura_dsl.elaborate.values import Results
-from meganeura_dsl.limits.language_limits import MOST_ROUNDS
+from meganeura_dsl.limits.language_limits import MOST_ITERATIONS
 from meganeura_dsl.syntax import ast
 
 
@@ -28,9 +28,9 @@ def _iterations(statement: ast.For, frame: Frame) -> Results | None:
     start, stop = evaluate_size(statement.start, frame), evaluate_size(statement.stop, frame)
     if isinstance(start, int) and isinstance(stop, int):
         frame.state.body.iterations += max(0, stop - start)
-        if frame.state.body.iterations > MOST_ROUNDS:
-            wanted = f"at most {MOST_ROUNDS:,} rounds of all loops together"
-            found = f"{frame.state.body.iterations:,} rounds"
+        if frame.state.body.iterations > MOST_ITERATIONS:
+            wanted = f"at most {MOST_ITERATIONS:,} iterations of all loops together"
+            found = f"{frame.state.body.iterations:,} iterations"
             raise ProblemError(WrongKind(frame.location(statement.span), wanted, found))
         for index in range(start, stop):
             frame.names[statement.variable.text] = index
@@ -39,7 +39,7 @@ def _iterations(statement: ast.For, frame: Frame) -> Results | None:
                 return results
         return None
     if frame.state.depends_on_symbol(start) or frame.state.depends_on_symbol(stop):
-        raise UndecidableError("how many rounds there are depends on a number")
+        raise UndecidableError("how many iterations there are depends on a number")
     body = partial(frame.execute, statement.body)
     with frame.state.without_recovery():
         return run_by_induction(Loop(statement, frame, start, stop, body))

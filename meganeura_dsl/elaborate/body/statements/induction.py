@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath
-from meganeura_dsl.elaborate.problems.parameter_problems import RoundsOfInput
+from meganeura_dsl.elaborate.problems.parameter_problems import IterationsOfInput
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
 from meganeura_dsl.elaborate.scope.gradient_names import gradient_names
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values
@@ -92,7 +92,7 @@ class Loop:
         return self.statement.variable.text
 
     @property
-    def has_round(self) -> bool:
+    def has_iteration(self) -> bool:
         """True if the loop is known to have an iteration."""
         return self.frame.facts.proves(Compare("<", self.start, self.stop))
 
@@ -140,7 +140,7 @@ def run_by_induction(loop: Loop) -> Results | None:
     try:
         return _by_induction(loop)
     except _FAILURES as error:
-        if loop.has_round:
+        if loop.has_iteration:
             with suppress(*_FAILURES):
                 return _undone(loop.frame, lambda: _first_apart(loop))
         if not isinstance(error, UnstableError):
@@ -172,14 +172,14 @@ def _first_apart(loop: Loop) -> Results | None:
 def _refusal(loop: Loop, error: UnstableError) -> Exception:
     name, before, after = error.name, error.before, error.after
     if not is_tensor(before) or not is_tensor(after):
-        return UndecidableError(f"a loop changes `{name}` round by round")
+        return UndecidableError(f"a loop changes `{name}` iteration by iteration")
     if loop.frame.state.proof is not None:
-        return UndecidableError(f"a loop changes the shape of `{name}` round by round")
+        return UndecidableError(f"a loop changes the shape of `{name}` iteration by iteration")
     location = loop.frame.location(loop.statement.span)
     return ProblemError(UnstableLoop(location, name, str(before.type), str(after.type)))
 
 
-# --- one round -----------------------------------------------------------------------------------
+# --- one iteration -------------------------------------------------------------------------------
 
 
 def _stable(loop: Loop) -> Results | None:
@@ -189,9 +189,9 @@ def _stable(loop: Loop) -> Results | None:
     facts say that there is an iteration.
     """
     frame, before, layers = loop.frame, dict(loop.frame.names), dict(loop.frame.layers)
-    facts, has_round = frame.facts, loop.has_round
+    facts, has_iteration = frame.facts, loop.has_iteration
     index = dim(new_symbol(loop.variable, frame))
-    inside = _run_round(loop, index, facts)
+    inside = _run_iteration(loop, index, facts)
     results = inside.results
     for name, value in before.items():
         if name != loop.variable:
@@ -200,13 +200,13 @@ def _stable(loop: Loop) -> Results | None:
         facts = facts.assume(chosen)
     _require_once(loop, inside)
     frame.build.facts = facts.with_lower_bound(str(index), 0)
-    if has_round:
+    if has_iteration:
         frame.state.values.lasting_symbols.add(str(index))
         for name, value in frame.names.items() if results is None else ():
             frame.names[name] = _at_last(loop, index, value)
         return results
     if results is not None:
-        raise UndecidableError("whether a loop that returns has a round is not known")
+        raise UndecidableError("whether a loop that returns has an iteration is not known")
     known = before.keys() - {loop.variable}
     frame.names = {name: value for name, value in frame.names.items() if name in known}
     frame.loop_labels |= frame.layers.keys() - layers.keys()
@@ -219,12 +219,12 @@ def _growing(loop: Loop) -> None:
     frame, start, stop = loop.frame, loop.start, loop.stop
     before, layers, facts = dict(frame.names), dict(frame.layers), frame.facts
     if not facts.proves(Compare("<=", start, stop)):
-        raise UndecidableError("whether a loop has fewer rounds than none is not known")
+        raise UndecidableError("whether a loop has fewer iterations than none is not known")
     saved = Savepoint.of(frame)
     frame.build.facts = facts.assume(Compare("<", start, stop))
     frame.names[loop.variable] = start
     if loop.body() is not None:
-        raise UndecidableError("a loop returns, and whether it has a round is not known")
+        raise UndecidableError("a loop returns, and whether it has an iteration is not known")
     steps = {
         name: step
         for name, value in before.items()
@@ -233,9 +233,9 @@ def _growing(loop: Loop) -> None:
     saved.undo_attempt(frame)
     facts = frame.facts
     index = dim(new_symbol(loop.variable, frame))
-    inside = _run_round(loop, index, facts, steps)
+    inside = _run_iteration(loop, index, facts, steps)
     if inside.results is not None:
-        raise UndecidableError("a loop returns, and whether it has a round is not known")
+        raise UndecidableError("a loop returns, and whether it has an iteration is not known")
     for name, value in _after(frame, before, steps, index + 1 - start).items():
         require_same(frame, name, value, _left(frame, name))
     for name in before.keys() - steps.keys() - {loop.variable}:
@@ -251,7 +251,7 @@ def _growing(loop: Loop) -> None:
 
 
 @dataclass(frozen=True)
-class _Round:
+class _Iteration:
     """The result of an iteration at any index, its choices, and the problem of a second one."""
 
     results: Results | None
@@ -259,7 +259,7 @@ class _Round:
     repeated: tuple[Repeated, ...]
 
 
-def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None) -> _Round:
+def _run_iteration(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None) -> _Iteration:
     """Run the body at an index that may be any of the loop's, on what has grown until then."""
     frame = loop.frame
     inside = (
@@ -284,20 +284,20 @@ def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None)
     refused = () if results is not None else tuple(repeated)
     if state.proof is None and not refused:
         _require_no_new(loop, list(state.body.parameters.values())[declared:])
-    return _Round(results, frame.facts.stated[len(inside.stated) :], refused)
+    return _Iteration(results, frame.facts.stated[len(inside.stated) :], refused)
 
 
 def _require_no_new(loop: Loop, declared: Sequence[ParameterInfo]) -> None:
     """Raise `ProblemError` for what each iteration of a loop over data declares anew in a model."""
     for each in declared:
         name = each.name.replace(str(loop.frame.names[loop.variable]), loop.variable)
-        raise ProblemError(RoundsOfInput(each.location, name, loop.header, loop.data_sizes))
+        raise ProblemError(IterationsOfInput(each.location, name, loop.header, loop.data_sizes))
 
 
 def _left(frame: Frame, name: str) -> ElabValue:
     """Returns the value of a name after an iteration; a scan inside may have replaced it."""
     if name not in frame.names:
-        raise UndecidableError(f"a loop leaves `{name}` to the rounds of a scan in it")
+        raise UndecidableError(f"a loop leaves `{name}` to the iterations of a scan in it")
     return frame.names[name]
 
 
@@ -329,7 +329,7 @@ def _tensor_at(loop: Loop, last: Mapping[str, Size], value: Tensor) -> Tensor:
     return any_tensor(loop.frame, value, shape)
 
 
-def _require_once(loop: Loop, inside: _Round) -> None:
+def _require_once(loop: Loop, inside: _Iteration) -> None:
     """Raise `RepeatedError` for what a second iteration declares again, if there may be a second.
 
     Raises `UndecidableError` where that is not known.
@@ -343,7 +343,7 @@ def _require_once(loop: Loop, inside: _Round) -> None:
                 problem = replace(problem, loop=loop.header, is_over_data=bool(loop.data_sizes))
             raise RepeatedError(problem)
     if any(isinstance(verdict, Unknown) for verdict in verdicts):
-        raise UndecidableError("whether a loop has more than one round is not known")
+        raise UndecidableError("whether a loop has more than one iteration is not known")
 
 
 def require_same(frame: Frame, name: str, before: ElabValue, after: ElabValue) -> None:
@@ -399,7 +399,7 @@ def _step(name: str, before: ElabValue, after: ElabValue) -> tuple[Size, ...]:
 
 
 def _after(
-    frame: Frame, before: Mapping[str, ElabValue], steps: Steps, rounds: Size
+    frame: Frame, before: Mapping[str, ElabValue], steps: Steps, iterations: Size
 ) -> dict[str, ElabValue]:
     """The values that grow, as they are after some iterations."""
     values: dict[str, ElabValue] = {}
@@ -407,10 +407,10 @@ def _after(
         value = before[name]
         if is_tensor(value):
             grown = zip(value.type.shape, step, strict=True)
-            shape = tuple(size + rounds * each for size, each in grown)
+            shape = tuple(size + iterations * each for size, each in grown)
             values[name] = any_tensor(frame, value, shape)
         elif is_size(value):
-            values[name] = value + rounds * step[0]
+            values[name] = value + iterations * step[0]
     return values
 
 

@@ -31,8 +31,8 @@ from meganeura_dsl.elaborate.body.statements.scan_names import (
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.scan_problems import (
-    DiffersByRound,
-    NoRound,
+    DiffersByIteration,
+    NoIteration,
     misplaced,
 )
 from meganeura_dsl.elaborate.scope.gradient_names import bound_value
@@ -44,13 +44,13 @@ from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_size
+from meganeura_dsl.elaborate.typecheck.iteration_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.positions import (
     Invariants,
     assume_bounds,
     bounds_of,
     has_bound,
 )
-from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.values import (
     ElabValue,
     NamedTensors,
@@ -76,44 +76,44 @@ def run_scan(statement: ast.Scan, frame: Frame) -> tuple[Tensor, ...]:
     Returns the losses of a `repeat`, each with one entry for each iteration.
     """
     if frame.state.abstract.symbols:
-        raise UndecidableError("how many rounds there are may depend on a number")
+        raise UndecidableError("how many iterations there are may depend on a number")
     with frame.state.without_recovery():
-        return _run_rounds(statement, frame, dim(new_symbol(statement.variable.text, frame)))
+        return _run_iterations(statement, frame, dim(new_symbol(statement.variable.text, frame)))
 
 
-def _run_rounds(statement: ast.Scan, frame: Frame, index: Dim) -> tuple[Tensor, ...]:
+def _run_iterations(statement: ast.Scan, frame: Frame, index: Dim) -> tuple[Tensor, ...]:
     """Elaborate one iteration at `index`, a new symbol, and bind the results of all."""
     _require_fitting(statement, frame)
     start, stop = (evaluate_size(end, frame) for end in (statement.start, statement.stop))
     facts = frame.facts
-    is_certain = _has_rounds(statement, frame, start, stop)
+    is_certain = _has_iterations(statement, frame, start, stop)
     inside = (
         facts.with_lower_bound(str(index), 0)
         .assume(Compare(">=", index, start))
         .assume(Compare("<", index, stop))
     )
     saved = Savepoint.of(frame)
-    round_ = _Round(statement, frame, (index, start, stop), inside, is_certain)
+    iteration = _Iteration(statement, frame, (index, start, stop), inside, is_certain)
     if isinstance(start, int) and isinstance(stop, int) and start >= stop:
-        _declare_alone(round_, saved)
+        _declare_alone(iteration, saved)
         return ()
     if not is_certain:
-        frame.state.uncertain.has_rounds[Compare("<", start, stop)] = None
+        frame.state.uncertain.has_iterations[Compare("<", start, stop)] = None
     known = _known(statement, frame)
     updated = _moving(frame) if isinstance(statement, ast.Repeat) else {}
     while True:
-        scan = round_.run(updated, known)
-        updates, kept = _updated(saved, frame, scan), round_.kept(scan, known)
+        scan = iteration.run(updated, known)
+        updates, kept = _updated(saved, frame, scan), iteration.kept(scan, known)
         if kept == known and updates == updated:
             break
-        # The round updates states, so that it finds what the round before it left of them, or what
-        # was known before the first round is not so before the others.
+        # The iteration updates states, which the next one reads, or facts from before the first
+        # iteration do not hold before the others: run it again.
         saved.undo_iteration(frame)
         updated, known = updates, kept
     _require_slices(scan, facts)
-    rounds, states = dict(frame.names), dict(frame.state.body.updates)
+    iterations, states = dict(frame.names), dict(frame.state.body.updates)
     frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
-    losses = _close(statement, frame, scan, rounds, states)
+    losses = _close(statement, frame, scan, iterations, states)
     join_parts(frame, scan)
     for name, bounds in known.items():
         after = frame.names.get(name, 0)
@@ -148,16 +148,16 @@ def _updated(saved: Savepoint, frame: Frame, scan: OpenScan) -> dict[str, Tensor
     }
 
 
-def _declare_alone(round_: "_Round", saved: Savepoint) -> None:
+def _declare_alone(iteration: "_Iteration", saved: Savepoint) -> None:
     """Declare the weights of a scan that has no iteration for these sizes, and leave all as it was.
 
     The facts of such an iteration exclude each other, so that everything is proved of it.
     """
-    frame, facts = round_.frame, saved.facts
+    frame, facts = iteration.frame, saved.facts
     frame.state.uncertain.is_any_empty = True
-    scan = round_.run({}, {})
+    scan = iteration.run({}, {})
     _require_slices(scan, facts)
-    ended = {*frame.names, *scan.carried} - {*saved.names, round_.statement.variable.text}
+    ended = {*frame.names, *scan.carried} - {*saved.names, iteration.statement.variable.text}
     frame.names, frame.state.body.updates = dict(saved.names), dict(saved.body.updates)
     frame.scan_locals = {**dict.fromkeys(ended, ""), **frame.scan_locals}
     frame.build.facts = facts
@@ -195,7 +195,7 @@ def _known(statement: ast.Scan, frame: Frame) -> dict[str, Invariants]:
 
 
 @dataclass(frozen=True)
-class _Round:
+class _Iteration:
     """An iteration of a scan, to be elaborated."""
 
     statement: ast.Scan
@@ -301,17 +301,17 @@ def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
                 pass
 
 
-def _has_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> bool:
+def _has_iterations(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> bool:
     """Returns True if all sizes give an iteration; requires that all give one, or none does.
 
     Refuses a scan that has none for any size.
     """
     span, facts = statement.span, frame.facts
     for end, node in ((start, statement.start), (stop, statement.stop)):
-        if frame.state.differs_by_round(end):
+        if frame.state.differs_by_iteration(end):
             location = frame.location(node.span)
             raise ProblemError(
-                DiffersByRound(location, f"the number of rounds up to `{show(end)}`")
+                DiffersByIteration(location, f"the number of iterations up to `{show(end)}`")
             )
     try:
         facts.require(Compare(">=", start, 0), "a scan counts from 0 or more")
@@ -322,7 +322,7 @@ def _has_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> b
     is_general = frame.state.proof is not None and not frame.choices.assumed
     if is_general and facts.proves(Compare(">=", start, stop)):
         variable = statement.variable.text
-        raise ProblemError(NoRound(frame.location(span), variable, show(start), show(stop)))
+        raise ProblemError(NoIteration(frame.location(span), variable, show(start), show(stop)))
     if isinstance(statement, ast.Repeat):
         try:
             facts.require(Compare("<", start, stop), "a `repeat` has an iteration")
@@ -360,13 +360,13 @@ def _close(
     statement: ast.Scan,
     frame: Frame,
     scan: OpenScan,
-    rounds: Mapping[str, ElabValue],
+    iterations: Mapping[str, ElabValue],
     updates: Mapping[str, Tensor],
 ) -> tuple[Tensor, ...]:
     """Make the scan, and bind what it leaves; returns the losses of a `repeat`."""
     carries: dict[str, Carry] = {}
     for name, leaf in scan.carried.items():
-        after = rounds.get(name, leaf)
+        after = iterations.get(name, leaf)
         if name not in scan.read:
             if not scan.is_at_start(name, after):
                 frame.names.pop(name, None)
@@ -387,7 +387,7 @@ def _close(
         )
         for name, leaf in scan.states.items()
     }
-    ended = set(rounds) - set(frame.names) - {statement.variable.text}
+    ended = set(iterations) - set(frame.names) - {statement.variable.text}
     frame.scan_locals = {**dict.fromkeys(ended, ""), **frame.scan_locals}
     written = scan.written
     losses = [Collected(each, 0) for each in scan.losses]
@@ -397,7 +397,7 @@ def _close(
     kept = [Collected(collected_slice(frame, scan, each), each.axis) for each in written.values()]
     ends = [] if scan.goes_on is None else [Collected(scan.goes_on, 0)]
     ending = _ending(statement, frame, scan)
-    with frame.state.uncertain.with_rounds(frame.build):
+    with frame.state.uncertain.with_iterations(frame.build):
         attributes, operands = scan.region.close(
             [*carries.values(), *states.values(), *ending],
             [*kept, *ends, *losses],

@@ -19,7 +19,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size
 
-ROUND = "round"
+ITERATION = "iteration"
 """The leaf of a body that is the place of the iteration's slices along their axes, an i32."""
 CARRY, SLICE, CAPTURED, COLLECTED = "carry.", "slice.", "captured.", "collected."
 """Prefixes of the names of a body's other leaves, and of its outputs."""
@@ -31,8 +31,8 @@ class Loop(Op, abstract=True):
 
     The results are the carries behind the last iteration, then what was collected. The axes
     `sliced` and `collected` have one entry for each iteration. The body's leaves are `Input`s:
-    `round`, an i32 that is the place of the iteration's slices, `carry.0`, `slice.0`, `captured.0`
-    and so on; its outputs are `carry.0`, `collected.0` and so on. `backward` begins with the last
+    `iteration`, an i32 index of the iteration's slices, `carry.0`, `slice.0`, `captured.0` and so
+    on; its outputs are `carry.0`, `collected.0` and so on. `backward` begins with the last
     slices.
 
     Where a loop `stops`, its last carry is a bool that says whether the iteration before was one
@@ -45,7 +45,7 @@ class Loop(Op, abstract=True):
     element_cost = ElementCost.LOAD
     multiple_results: ClassVar[bool] = True
     body: Body
-    rounds: Size
+    iterations: Size
     carried: int
     sliced: tuple[int, ...]
     collected: tuple[int, ...]
@@ -88,7 +88,7 @@ class Loop(Op, abstract=True):
     # --- facets ----------------------------------------------------------------------------------
 
     def infer(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
-        require_at_least(self, facts, "rounds", (self.rounds,), 1)
+        require_at_least(self, facts, "iterations", (self.iterations,), 1)
         self._require_fitting()
         if len(operands) != len(self.names):
             raise TypeRuleError(f"{title(self)} takes {len(self.names)} operands of this body")
@@ -99,7 +99,7 @@ class Loop(Op, abstract=True):
         for start, after in zip(operands, self.next, strict=False):
             require_same_type(self, facts, after.type, start)
         stacks = (
-            stack(value.type, axis, self.rounds)
+            stack(value.type, axis, self.iterations)
             for value, axis in zip(self.given, self.collected, strict=True)
         )
         return (*operands[: self.carried], *stacks)
@@ -109,7 +109,7 @@ class Loop(Op, abstract=True):
         outputs = [f"{CARRY}{number}" for number in range(self.carried)]
         outputs += [f"{COLLECTED}{number}" for number in range(len(self.collected))]
         graph = self.body.graph
-        if {ROUND, *self.names} != set(self.body.inputs) or set(outputs) != set(graph.outputs):
+        if {ITERATION, *self.names} != set(self.body.inputs) or set(outputs) != set(graph.outputs):
             raise TypeRuleError(f"{title(self)} has a body of other leaves or outputs")
         for value, axis in zip(self.given, self.collected, strict=True):
             require_axes(self, (axis,), value.type.rank + 1)
@@ -119,7 +119,7 @@ class Loop(Op, abstract=True):
     def _slice(self, facts: Facts, operand: TensorType, axis: int) -> TensorType:
         require_axes(self, (axis,), operand.rank)
         size = operand.shape[axis]
-        facts.require_equal(size, self.rounds, f"{title(self)} has a round for each slice")
+        facts.require_equal(size, self.iterations, f"{title(self)} has an iteration for each slice")
         return operand.with_shape(operand.shape[:axis] + operand.shape[axis + 1 :])
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
@@ -128,7 +128,7 @@ class Loop(Op, abstract=True):
             for value in self.body.graph.values
             if value.operands and not value.index
         )
-        return concrete(self.rounds) * once
+        return concrete(self.iterations) * once
 
     def extended(self, extra: Sequence[Value]) -> Self:
         """The same loop that also collects some values of its body, along the first axis."""
@@ -156,6 +156,6 @@ class Loop(Op, abstract=True):
         return rebuilt, following, tuple([rebuilt[value.id] for value in self.given])
 
 
-def stack(of: TensorType, axis: int, rounds: Size) -> TensorType:
+def stack(of: TensorType, axis: int, iterations: Size) -> TensorType:
     """The type of the values of all iterations along a new axis."""
-    return of.with_shape((*of.shape[:axis], rounds, *of.shape[axis:]))
+    return of.with_shape((*of.shape[:axis], iterations, *of.shape[axis:]))

@@ -8,7 +8,7 @@ from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops.primitive.broadcast import Sum, full
 from meganeura_dsl.ir.ops.primitive.contraction import MatMul
 from meganeura_dsl.ir.ops.primitive.elementwise import Add
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, ROUND, Loop
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, ITERATION, Loop
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region, Sliced
 from meganeura_dsl.ir.ops.primitive.movement import Reshape, Transpose
 from meganeura_dsl.ir.ops.primitive.reverse_mode import pull_back
@@ -40,7 +40,7 @@ class LoopGradient:
         self.operands = out[0].operands
         self.ends, self.stacks = given[: op.carried], given[op.carried :]
         self.first = build.count
-        self.region = Region(build, op.rounds)
+        self.region = Region(build, op.iterations)
         self.backward = not op.backward
         self.carries: list[Carry] = []
         self.collected: list[Collected] = []
@@ -63,7 +63,9 @@ class LoopGradient:
         rest = [region.leaf(each.type) for each in captured]
         leaves = [*carries, *slices, *rest]
         named = dict(zip(op.names, leaves, strict=True))
-        rebuilt, following, given = op.instantiate(self.build, {ROUND: region.round_index, **named})
+        rebuilt, following, given = op.instantiate(
+            self.build, {ITERATION: region.iteration_index, **named}
+        )
         ends = {index: region.leaf(starts[index].type) for index in self._active()}
         wrt = [leaf for leaf in leaves if leaf.type.dtype.is_float]
         found = pull_back(self.build, self._seeds(following, given, ends), wrt)

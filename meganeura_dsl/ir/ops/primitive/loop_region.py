@@ -12,7 +12,7 @@ from meganeura_dsl.ir.graph import Body, Bound, Builder, Value
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast
 from meganeura_dsl.ir.ops.primitive.elementwise import Sub
 from meganeura_dsl.ir.ops.primitive.leaf import Constant, Input, Iota
-from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ROUND, SLICE
+from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, COLLECTED, ITERATION, SLICE
 from meganeura_dsl.ir.ops.primitive.movement import Reverse
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size
@@ -51,21 +51,21 @@ Attributes = tuple[Body, Size, int, tuple[int, ...], tuple[int, ...], bool]
 class Region:
     """The leaves of one iteration, and what is known of them."""
 
-    def __init__(self, build: Builder, rounds: Size) -> None:
+    def __init__(self, build: Builder, iterations: Size) -> None:
         self.build = build
-        self.rounds = rounds
+        self.iterations = iterations
         self.slices: dict[int, Sliced] = {}
         """The values that are read from memory, by id."""
         self._by_source: dict[tuple[int, int, bool], Value] = {}
         self._leaves: set[int] = set()
         self._time: Value | None = None
-        self._round_index: Value | None = None
+        self._iteration_index: Value | None = None
         self._depends: dict[int, bool] = {}
 
     # --- leaves ----------------------------------------------------------------------------------
 
     def leaf(self, of: TensorType) -> Value:
-        """A value that differs from round to round."""
+        """A value that differs from iteration to iteration."""
         leaf_value = self.build.add(Bound(f"#{self.build.count}", of.dtype, of.shape))
         self._leaves.add(leaf_value.id)
         return leaf_value
@@ -78,11 +78,11 @@ class Region:
         return self._time
 
     @property
-    def round_index(self) -> Value:
+    def iteration_index(self) -> Value:
         """The index of the slices along their axes, an i32; reversed if the last slice is first."""
-        if self._round_index is None:
-            self._round_index = self.leaf(TensorType(DType.I32, ()))
-        return self._round_index
+        if self._iteration_index is None:
+            self._iteration_index = self.leaf(TensorType(DType.I32, ()))
+        return self._iteration_index
 
     def slice(self, source: Value, axis: int, *, backward: bool) -> Value:
         """The slice of each iteration of a tensor whose axis has a size of one entry for each."""
@@ -99,7 +99,7 @@ class Region:
         self._leaves.add(number)
 
     def depends(self, value: Value) -> bool:
-        """True if a value differs from round to round."""
+        """True if a value differs from iteration to iteration."""
         stack = [value]
         while stack:
             last = stack[-1]
@@ -141,15 +141,17 @@ class Region:
         sliced = [value for value in inside if value.id in self.slices]
         slices = [self.slices[value.id] for value in sliced]
         making = _Making(Builder(self.build.facts))
-        round_number = making.declare(ROUND, TensorType(DType.I32, ()))
+        iteration_number = making.declare(ITERATION, TensorType(DType.I32, ()))
         for number, carry in enumerate(carries):
             making.of[carry.leaf.id] = making.declare(f"{CARRY}{number}", carry.start.type)
         for number, value in enumerate(sliced):
             making.of[value.id] = making.declare(f"{SLICE}{number}", value.type)
-        if self._round_index is not None:
-            making.of[self._round_index.id] = round_number
+        if self._iteration_index is not None:
+            making.of[self._iteration_index.id] = iteration_number
         if self._time is not None:
-            making.of[self._time.id] = self._counted(making.build, round_number, backward=backward)
+            making.of[self._time.id] = self._counted(
+                making.build, iteration_number, backward=backward
+            )
         roots = [*(each.next for each in carries), *(one.value for one in collected)]
         making.capture(inside, [root for root in roots if not self.depends(root)])
         if not (carries or slices or making.captured):
@@ -169,13 +171,15 @@ class Region:
         ]
         axes = tuple([each.axis for each in slices]), tuple([each.axis for each in collected])
         body = Body(making.build.graph(outputs))
-        attributes = (body, self.rounds, len(carries), *axes, backward)
+        attributes = (body, self.iterations, len(carries), *axes, backward)
         return attributes, (*(each.start for each in carries), *sources, *making.captured)
 
-    def _counted(self, build: Builder, round_number: Value, *, backward: bool) -> Value:
+    def _counted(self, build: Builder, iteration_number: Value, *, backward: bool) -> Value:
         if not backward:
-            return round_number
-        return build.add(Sub(), build.add(Constant(self.rounds - 1, DType.I32)), round_number)
+            return iteration_number
+        return build.add(
+            Sub(), build.add(Constant(self.iterations - 1, DType.I32)), iteration_number
+        )
 
 
 @dataclass

@@ -1,9 +1,9 @@
 """The chain of rule instances that leads from one graph to another.
 
-The e-graph says which rules rewrote which classes, and which class a node belongs to; the search
-looks for the instances there, round by round, until the second graph is among the nodes. What it
-does not depend on is left out: a step is needed if a node of that graph was made by it, if an
-equality rests on it, or if another needed step read what it stated.
+The e-graph says which rules rewrote which classes, and which class a node belongs to. The search
+looks for the instances iteration by iteration, until the second graph is among the nodes. Steps
+that it does not depend on are left out: a step is needed if it made a node of that graph, if an
+equality rests on it, or if another needed step read a fact that it stated.
 """
 
 # Values of rules are numbers, texts or tuples of them: patterns tell them apart.
@@ -21,8 +21,8 @@ from meganeura_verify.terms import Atom, Value
 from meganeura_dsl.transforms.egraph.certificates.pattern_matching import Bound, Matcher
 
 Json = Any
-MOST_ROUNDS = 40
-"""Rounds of matching; the deepest standard model takes 14."""
+MOST_ITERATIONS = 40
+"""Iterations of matching; the deepest standard model takes 14."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class ChainSearch:
 
     def run(self) -> Chain | None:
         """The steps that are needed; None if the rules that matched do not lead there."""
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_ITERATIONS):
             reached = self._reached()
             if reached is not None:
                 return self._shortened(*reached)
@@ -234,7 +234,7 @@ class ChainSearch:
             for step in steps:
                 try:
                     self._derivation.add(step)
-                except CertificateError:  # a step of this round made it superfluous
+                except CertificateError:  # a step of this iteration made it superfluous
                     continue
         return None
 

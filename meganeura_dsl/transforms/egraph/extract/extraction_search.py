@@ -23,10 +23,10 @@ from meganeura_dsl.transforms.egraph.extract.presolve import condense, reduced
 # these the graphs of all standard models cost what an exact solver finds (docs/optimizer.md).
 LEAST_GAIN = 1e-15
 """Seconds: a smaller difference is rounding, as costs are sums of times from 1e-9 on."""
-ROUNDS = 4
-"""Rounds over the contested classes; the first round that gains nothing ends them sooner."""
+ITERATIONS = 4
+"""Most iterations over the contested classes; the search ends at the first without a gain."""
 PASSES = 6
-"""Passes of single moves in a round; the first pass without a move ends them sooner."""
+"""Most passes of single moves in an iteration; they end at the first without a move."""
 REACH = 3
 """Levels of users above a class that may change with it: one op, what fuses it, and that one's."""
 CROWD = 200
@@ -82,7 +82,7 @@ class _Search:
         if abs(self.total - unless) < LEAST_GAIN:
             return
         self.contested = self._contested()
-        for _ in range(ROUNDS):
+        for _ in range(ITERATIONS):
             before = self.total
             for number in self.contested:
                 if self.references[number]:

@@ -55,5 +55,6 @@ def _growth(size: int, limit: int, entries: int, progress: Progress) -> Optimize
     name, times = Counter(progress.matches).most_common(1)[0]
     return OptimizerError(
         f"the e-graph of {size} values has {entries} entries, which is more than {limit};"
-        f" in its last round rule `{name}` matched most often, {times} times: optimize without it"
+        f" in its last iteration rule `{name}` matched most often, {times} times: optimize"
+        " without it"
     )

@@ -6,8 +6,8 @@ from time import perf_counter
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.timing.example_inputs import Example
 
-ROUNDS = 5
-ROUND_SECONDS = 0.05
+REPETITIONS = 5
+REPETITION_SECONDS = 0.05
 """Seconds of the steps that are timed together."""
 MOST_STEPS = 100
 WARM_SECONDS = 0.15
@@ -15,7 +15,7 @@ WARM_SECONDS = 0.15
 
 
 def step_seconds(session: Session, example: Example) -> float:
-    """The time of a step while many follow each other on inputs that stay; a median of rounds."""
+    """The time of a step on inputs that stay on the device, in seconds; a median of repetitions."""
     with session.upload(example.feeds) as uploaded:
         session.step(uploaded)
         session.wait()
@@ -25,9 +25,9 @@ def step_seconds(session: Session, example: Example) -> float:
             session.wait()
             count += 1
         once = (perf_counter() - start) / count
-        steps = max(1, min(MOST_STEPS, int(ROUND_SECONDS / once)))
+        steps = max(1, min(MOST_STEPS, int(REPETITION_SECONDS / once)))
         times: list[float] = []
-        for _ in range(ROUNDS):
+        for _ in range(REPETITIONS):
             start = perf_counter()
             for _ in range(steps):
                 session.step(uploaded)
@@ -41,11 +41,11 @@ def host_seconds(session: Session, example: Example) -> dict[str, float]:
     feeding: list[float] = []
     handing: list[float] = []
     with session.upload(example.feeds) as uploaded:
-        for times, given in ((feeding, example.feeds), (handing, uploaded)) * (ROUNDS + 1):
+        for times, given in ((feeding, example.feeds), (handing, uploaded)) * (REPETITIONS + 1):
             start = perf_counter()
             session.step(given)
             times.append(perf_counter() - start)
             session.wait()
-    # The first round made ready what all others use.
+    # The first repetition made ready what all others use.
     fed, handed = statistics.median(feeding[1:]), statistics.median(handing[1:])
     return {"feed": max(0.0, fed - handed), "encode and submit": handed}

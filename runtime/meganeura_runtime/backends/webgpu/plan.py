@@ -232,7 +232,7 @@ def _steps(plan: Plan) -> Sequence[str]:
     width = max((len(dispatch.name) for dispatch in plan.dispatches), default=0)
     lines: list[str] = []
     for number, dispatch in enumerate(plan.dispatches):
-        lines += [f"     {each.rounds} rounds:" for each in plan.loops if each.first == number]
+        lines += [f"     {each.rounds} iterations:" for each in plan.loops if each.first == number]
         depth = sum(each.first <= number < each.last for each in plan.loops)
         lines.append(
             f"{number:4} {'  ' * depth}{dispatch.name:{width}} kernel {dispatch.kernel}"

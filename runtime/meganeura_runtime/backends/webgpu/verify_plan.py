@@ -129,7 +129,7 @@ def _verify_loops(plan: Plan) -> None:
     around: list[tuple[int, int]] = []
     launches = len(plan.dispatches)
     for loop in sorted(plan.loops, key=lambda one: (one.first, -one.last)):
-        text = f"{loop.rounds} rounds of the dispatches {loop.first} to {loop.last}"
+        text = f"{loop.rounds} iterations of the dispatches {loop.first} to {loop.last}"
         there = 0 <= loop.first < loop.last <= len(plan.dispatches) and loop.rounds >= 1
         _require(there, f"there cannot be {text}")
         while around and around[-1][0] <= loop.first:

@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import Sharding
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value, by_application
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop, stack
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ITERATION, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -269,7 +269,7 @@ def _loop(
     constant = dict(zip(names[second:], given[second:], strict=True))
 
     def iteration(carries: list[jax.Array], index: jax.Array, slices: list[jax.Array]) -> Iteration:
-        inputs = {**constant, ROUND: index, **dict(zip(names[:first], carries, strict=True))}
+        inputs = {**constant, ITERATION: index, **dict(zip(names[:first], carries, strict=True))}
         inputs |= dict(zip(names[first:second], slices, strict=True))
         outputs, _ = body({}, {}, inputs)
         return (
@@ -287,7 +287,7 @@ def _scan(
 ) -> Iteration:
     """Returns the results of a loop by `lax.scan`."""
     slices = [jnp.moveaxis(x, axis, 0) for x, axis in zip(sources, loop.sliced, strict=True)]
-    indices = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
+    indices = jnp.arange(concrete(loop.iterations), dtype=jnp.int32)
 
     def step(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Iteration:
         return iteration(carries, *read)
@@ -304,7 +304,7 @@ def _while_loop(
 
     Iterations that are left out collect zeros.
     """
-    length = concrete(loop.rounds)
+    length = concrete(loop.iterations)
 
     def continues(state: tuple[jax.Array, Iteration]) -> jax.Array:
         count, (carries, _) = state

@@ -62,7 +62,7 @@ def export_onnx(
 
     symbolic = elaborate({})
     require_no_caches(symbolic.graph, "ONNX")
-    _require_rounds(symbolic)
+    _require_iterations(symbolic)
     _require_numbers(symbolic)
     model = onnx_model(name, symbolic.graph, values, options, _kept(elaborate, symbolic.graph))
     examples = [_example(graph, values, sizes) for sizes, graph in _graphs(elaborate, symbolic)]
@@ -70,18 +70,18 @@ def export_onnx(
     return Exported(len(model.graph.node), difference, tuple(each.sizes for each in examples))
 
 
-def _require_rounds(symbolic: Elaboration) -> None:
+def _require_iterations(symbolic: Elaboration) -> None:
     """Refuse a scan that has no iteration for some sizes: a process of ONNX Runtime ends there."""
     for value in symbolic.graph.values:
         if not isinstance(value.op, Scan):
             continue
-        some = Compare(">=", value.op.rounds, 1)
+        some = Compare(">=", value.op.iterations, 1)
         verdict = symbolic.facts.decide(some)
         if isinstance(verdict, Proved):
             continue
         sizes = verdict.example if isinstance(verdict, Refuted) else {}
         example = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        reason = f"there is no round{f' where {example}' if example else ''}"
+        reason = f"there is no iteration{f' where {example}' if example else ''}"
         cure = f"nothing was written: state `{show_condition(some)}`, or give the sizes: --set ..."
         problem = NoOnnxForm("scan", reason, value.origin.span, value.origin.path, cure)
         raise ProblemError(problem)

@@ -77,7 +77,7 @@ def place_of(part: ast.Part) -> int:
     """The axis along which a scan collects."""
     places = [at for at, each in enumerate(part.entries) if not _is_whole(each)]
     if len(places) != 1 or isinstance(part.entries[places[0]], ast.Range | ast.EllipsisEntry):
-        raise refuse(part, "a scan that collects more than one slice in a round")
+        raise refuse(part, "a scan that collects more than one slice in an iteration")
     return places[0]
 
 
@@ -92,12 +92,12 @@ def is_in_order(writer: BlockWriter, part: ast.Part, scan: ast.Scan) -> bool:
     """Returns True where slice 0 comes first, and the others in order."""
     entry = index_of(part)
     if isinstance(entry, ast.Name):
-        entry = _round_of(writer, entry, scan)
+        entry = _iteration_of(writer, entry, scan)
     is_index = isinstance(entry, ast.Name) and entry.text == scan.variable.text
     return is_index and isinstance(scan.start, ast.Integer) and scan.start.value == 0
 
 
-def _round_of(writer: BlockWriter, name: ast.Name, scan: ast.Scan) -> ast.Expression:
+def _iteration_of(writer: BlockWriter, name: ast.Name, scan: ast.Scan) -> ast.Expression:
     """Returns the value of a name in a scan.
 
     It is `t` for `at = s - 1 - t if backwards else t` where `backwards` is always false.

@@ -386,8 +386,8 @@ block Net()() -> [9], [9], [9], [9], [9, 3]:
     y[:, t] = noise(9) + half(9) - 4
   return noise(9), noise(9), random_uniform([9]), random_uniform([9]), y
 """
-    *once, rounds = drawn(text)
-    several = np.stack([*once, *rounds.T])
+    *once, iterations = drawn(text)
+    several = np.stack([*once, *iterations.T])
     assert len(np.unique(several)) == 9 * 7
 
 

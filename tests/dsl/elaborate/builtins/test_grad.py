@@ -126,13 +126,13 @@ MISTAKES = {
         "E0589",
         "was bound here",
     ),
-    "by a binding of a round": (
+    "by a binding of an iteration": (
         "y = sum(x ** 2)\n  for _j in 0..k:\n    x = x + grad(y, x)\n  return x",
         "E0589",
         "does not read",
     ),
     "through nothing": ("return grad(sum(sign(x)), x)", "E0589", "no gradient flows"),
-    "through the rounds before": (
+    "through the iterations before": (
         (
             "h = 0 * x\n  scan _t in 0..2:\n    h = h + x\n    g = grad(sum(h), x)\n    y = h + g\n"
             "    h = y\n  return h"

@@ -125,7 +125,7 @@ UNKNOWN = {
     "another spelling": ("_evry", ["did you mean `_every`?"]),
     "without its path": ("doubled", ["`steps.0.doubled`, `steps.1.doubled`"]),
     "nothing like it": ("zzz.qqq", ["`*` is all of them"]),
-    "a value of a round": ("part", ["each round of a scan", "_part_all[t] = part"]),
+    "a value of an iteration": ("part", ["each iteration of a scan", "_part_all[t] = part"]),
 }
 
 
@@ -147,7 +147,7 @@ REFUSED = {
     "the sign of a number": ('return x |> show("a#1")', "E0203"),
     "no tensor": ('return x * show(3, "three")', "E0203"),
     "two names": ('return show(x, "a", "b")', "E0202"),
-    "a value of a round": (
+    "a value of an iteration": (
         'h = x[0]\n  scan t in 0..n:\n    h = h + x[t] |> show("h")\n  return x + h',
         "E0216",
     ),
@@ -162,7 +162,7 @@ def test_what_show_refuses(name: str) -> None:
     assert [each.code for each in result.problems][:1] == [code]
 
 
-def test_a_value_of_a_round_is_collected_by_its_name_and_index() -> None:
+def test_a_value_of_an_iteration_is_collected_by_its_name_and_index() -> None:
     body = 'z = x[0]\n  scan i in 1..n:\n    z = z + x[i]\n    z = z |> show("sum")\n  return x + z'
     (problem,) = checked(f"block A()(x: [n, d]) -> [n, d]:\n  {body}\n").problems
     assert "all_z[i] = z" in str(problem.report())

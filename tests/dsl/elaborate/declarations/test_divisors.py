@@ -53,8 +53,8 @@ def test_no_size_is_divided_by_zero(
         ("0..depth", "(i - 2)", "E0322"),
     ],
 )
-def test_no_round_divides_by_zero(header: str, divisor: str, code: str | None) -> None:
-    """A label is computed too: the first round of `x |> norm{1 % i}: batch_norm` has none."""
+def test_no_iteration_divides_by_zero(header: str, divisor: str, code: str | None) -> None:
+    """A label is computed too: the first iteration of `x |> norm{1 % i}: batch_norm` has none."""
     for body in (f"x + c // {divisor}", f"x |> fc{{1 % {divisor}}}: linear(c)"):
         text = f"block F(depth=2)(x: [n, c]):\n  for i in {header}:\n    x = {body}\n  return x\n"
         result = check(Source("net.mgn", text), lambda _: None)
@@ -66,8 +66,8 @@ def test_no_round_divides_by_zero(header: str, divisor: str, code: str | None) -
     ("divisor", "code"),
     [("t", "E0322"), ("(t + c - 3)", "E0322"), ("(t + 1)", "E0317"), ("c", None)],
 )
-def test_no_round_of_a_scan_divides_by_zero(divisor: str, code: str | None) -> None:
-    """No `where` can speak of a round, so none is advised; other quotients differ by round."""
+def test_no_iteration_of_a_scan_divides_by_zero(divisor: str, code: str | None) -> None:
+    """No `where` can name an iteration, so none is advised; other quotients differ by it."""
     text = (
         "block F()(x: [n, s, c]):\n  h = zeros([n, c])\n"
         f"  scan t in 0..s:\n    h = h + x[:, t] * (s // {divisor})\n  return h\n"

@@ -1,4 +1,4 @@
-"""Loops of any number of rounds: proved by induction, or left to each model."""
+"""Loops of any number of iterations: proved by induction, or left to each model."""
 
 import gc
 from collections.abc import Callable
@@ -62,13 +62,13 @@ def what_is_kept_of_failures(action: Callable[[], object]) -> list[Exception]:
     ],
     ids=["facts", "return", "name"],
 )
-def test_a_loop_may_have_no_round(body: str, code: str) -> None:
+def test_a_loop_may_have_no_iteration(body: str, code: str) -> None:
     text = "block A(k=0)(x: [n, 4]) -> [n, 4]:\n" + indent(body, "  ") + "\n"
     assert [found for found, _ in codes(text)] == [code]
     assert checked(text.replace("k=0", "k=1")).proved == ("A",)
 
 
-def test_what_a_round_chooses_is_chosen_behind_the_loop() -> None:
+def test_what_an_iteration_chooses_is_chosen_behind_the_loop() -> None:
     result = checked(
         """\
         block A(k=0, wide=false)(x: [n, 4]) -> [n, 4]:
@@ -110,8 +110,10 @@ GROWING = {
         "param w{i}: [c + i] = ones\n    x = pad(x, 0, 0, size(w{i}, 0) - c - i + 1)",
     ),
     "in two loops": ("[n, d]", "[n + k * c, d]", "for _j in 0..c:\n      x = pad(x, 0, 0, 1)"),
-    "from the second round on": ("[n, d]", "[n + k, c]", "x = pad(x |> fc[i]: linear(c), 0, 0, 1)"),
-    "or not, in the first round": (
+    "from the second iteration on": (
+        "[n, d]", "[n + k, c]", "x = pad(x |> fc[i]: linear(c), 0, 0, 1)"
+    ),
+    "or not, in the first iteration": (
         "[n, d]", "[n + k - 1, d]", "if i > 0:\n      x = pad(x, 0, 0, 1)"
     ),
 }  # fmt: skip
@@ -142,7 +144,7 @@ block B(k, c)(x: {header}) -> {gives.replace("]", " + 1]")}
     ]
 
 
-def test_a_growing_loop_without_a_round_leaves_its_sizes() -> None:
+def test_a_growing_loop_without_an_iteration_leaves_its_sizes() -> None:
     text = """\
         block A(k)(x: [n]) -> [n + k - 1]:
           for _i in 1..k:

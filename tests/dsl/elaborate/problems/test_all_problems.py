@@ -106,12 +106,12 @@ PROGRAMS: dict[str, tuple[str, list[tuple[str, int]]]] = {
         "    x = x |> fc: linear(d)\n  else:\n    x = x |> fc: linear(d)\n  return x\n"),
         [("E0201", 2)],
     ),
-    "a loop for any number of rounds": (
+    "a loop for any number of iterations": (
         ("block A(k)(x: [n, d]) -> [n, d]:\n  for i in 0..k:\n    x = x |> fc[i]: linear(d + q)\n"
         "  y = x |> linear(3)\n  return x + z\n"),
         [("E0201", 3), ("E0204", 4)],
     ),
-    "a loop of known rounds": (
+    "a loop of known iterations": (
         ("block A()(x: [n, d]) -> [n, d]:\n  y = x\n  for i in 0..3:\n    u = x + q\n"
         "    y = y |> fc[i]: linear(d) |> nothing\n  return x\n"),
         [("E0201", 4), ("E0201", 5)],

@@ -163,5 +163,5 @@ def test_a_block_that_applies_itself_is_told_a_loop() -> None:
     assert first.code == "E0208"
     assert first.help is not None
     assert first.help.code is not None
-    rounds = tower.format(f"  {first.help.code}\n    x = x |> a[i]: linear(c)\n")
-    assert not errors(rounds.replace("(c)(x", "(c, depth)(x"))
+    iterations = tower.format(f"  {first.help.code}\n    x = x |> a[i]: linear(c)\n")
+    assert not errors(iterations.replace("(c)(x", "(c, depth)(x"))

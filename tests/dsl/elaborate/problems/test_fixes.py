@@ -14,7 +14,7 @@ def nothing_to_import(_words: tuple[str, ...]) -> None:
 
 
 def fixed(text: str, *, unsafe: bool = True) -> str:
-    """The text after all fixes, in as many rounds as it takes."""
+    """The text after all fixes, in as many iterations as it takes."""
     for _ in range(8):
         source = Source("net.mgn", text)
         reports = next_fixes(check(source, nothing_to_import).reports, source, unsafe=unsafe)

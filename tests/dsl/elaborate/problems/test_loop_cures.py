@@ -177,13 +177,13 @@ def test_the_cure_is_what_was_meant(
     follow(text, code, cure, edits)
 
 
-def test_a_round_that_returns_is_the_first_one() -> None:
+def test_an_iteration_that_returns_is_the_first_one() -> None:
     text = BY_POSITION.replace("h = tanh(h + (x[:, t] |> fc[t]: linear(d)))", "return x[:, t]")
     assert errors(text.replace("return x[:, t]", "return x[:, t] |> fc[t]: linear(d)")) == []
 
 
 @pytest.mark.parametrize("over", ["range(0, 6, c)", "range(0, 6, 0)", "range(3, 3, 2)"])
-def test_a_range_whose_rounds_are_not_known_is_told_no_other_one(over: str) -> None:
+def test_a_range_whose_iterations_are_not_known_is_told_no_other_one(over: str) -> None:
     (first, *_) = errors(STEPPED.format(over))
     assert first.help is not None
     assert (first.code, first.help.text) == ("E0135", "write a range, such as")

@@ -295,7 +295,7 @@ block Rnn(hidden, out)(x: [n, s, d]) -> [n, s, out]:
   return y
 """,
     ),
-    "round_of_the_wrong_axis": (
+    "iteration_of_the_wrong_axis": (
         "E0315",
         "[:, t]",
         """\

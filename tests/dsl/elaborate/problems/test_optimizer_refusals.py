@@ -101,7 +101,7 @@ REFUSALS = (
          "an optimizer has no caches", "an optimizer has states"),
     rule("random numbers of a layer", "  return p - lr * (g |> dropout(0.5))\n", "E0596",
          "an optimizer has no random numbers", "this draws some"),
-    rule("updates of rounds", "  state m: [...s]\n  scan i in 0..3:\n    update m = m + g\n"
+    rule("updates of iterations", "  state m: [...s]\n  scan i in 0..3:\n    update m = m + g\n"
          "  return p - lr * m\n", "E0597", "the state `m` is updated twice",
          "it has its next value already"),
     rule("an update on one of two paths", "  state m: [...s]\n  if b:\n    update m = m + g\n"
@@ -132,7 +132,7 @@ def test_a_rule_is_refused_in_these_words(refusal: Refusal) -> None:
 PROVED = {
     "a formula": "optimizer o(lr: real)(p: [...s], g: [...s]) -> [...s] = p - lr * g\n",
     "reductions of any rank": HEAD + "  return p - lr * sqrt(sum(p * p)) * g\n",
-    "rounds": "optimizer o(lr: real, n: size = 3)(p: [...s], g: [...s]) -> [...s]:\n"
+    "iterations": "optimizer o(lr: real, n: size = 3)(p: [...s], g: [...s]) -> [...s]:\n"
     "  x = g\n  for i in 0..n:\n    x = x * 0.5\n  return p - lr * x\n",
     "a scan": HEAD + "  x = g\n  scan i in 0..3:\n    x = x * 0.5\n  return p - lr * x\n",
     "a choice by a number": "optimizer o(lr: real, b: real)(p: [...s], g: [...s]) -> [...s]:\n"

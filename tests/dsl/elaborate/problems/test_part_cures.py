@@ -121,7 +121,7 @@ def test_the_code_of_the_cure_stands_in_place_of_what_is_wrong(
         ("scan t in 0..s + 1", "x[:, t]", "t", "scan t in 0..s"),
     ],
 )
-def test_rounds_that_read_what_is_not_there_are_told_which_do(
+def test_iterations_that_read_what_is_not_there_are_told_which_do(
     scan: str, read: str, write: str, cured: str
 ) -> None:
     counts = {"scan t in 0..s - 1": " - 1", "scan t in 1..s": " - 1", "scan t in 0..s": ""}
@@ -134,7 +134,7 @@ def test_rounds_that_read_what_is_not_there_are_told_which_do(
     assert check(Source("net.mgn", cured_text), LOAD).fine
 
 
-def test_an_entry_that_is_at_no_fixed_distance_of_the_index_has_no_rounds() -> None:
+def test_an_entry_that_is_at_no_fixed_distance_of_the_index_has_no_iterations() -> None:
     text = SCAN.format(less="", scan="scan t in 0..s", read="x[:, 2 * t]", write="t")
     report = refused(text)
     assert report.code == "E0315"

@@ -29,7 +29,7 @@ def reports(text: str) -> tuple[Report, ...]:
 
 
 @pytest.mark.parametrize(
-    ("begin", "round_", "code", "right"),
+    ("begin", "iteration", "code", "right"),
     [
         ("zeros([hidden])", APPLIED, "E0302", "zeros([n, hidden])"),
         ("ones([1, 1, hidden])", APPLIED, "E0302", "ones([n, hidden])"),
@@ -39,19 +39,19 @@ def reports(text: str) -> tuple[Report, ...]:
         ("zeros([hidden])", INLINE, "E0309", "zeros([n, hidden])"),
     ],
 )
-def test_a_state_begins_with_the_axes_of_a_round(
-    begin: str, round_: str, code: str, right: str
+def test_a_state_begins_with_the_axes_of_an_iteration(
+    begin: str, iteration: str, code: str, right: str
 ) -> None:
-    report = next(each for each in reports(CELL + NET.format(begin, round_)) if each.help)
+    report = next(each for each in reports(CELL + NET.format(begin, iteration)) if each.help)
     assert report.code == code
     assert report.help is not None
     assert report.help.code == f"h = {right}"
     assert report.label is not None
     assert report.label.span.text == begin
-    assert not reports(CELL + NET.format(right, round_))
+    assert not reports(CELL + NET.format(right, iteration))
 
 
-def test_a_state_that_is_given_has_its_place_in_the_round() -> None:
+def test_a_state_that_is_given_has_its_place_in_the_iteration() -> None:
     text = CELL + NET.format("h", APPLIED).replace("  h = h\n", "").replace("8])", "8], h: [16])")
     (report,) = reports(text)
     assert report.code == "E0302"

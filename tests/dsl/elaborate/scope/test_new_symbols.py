@@ -113,7 +113,7 @@ REFUSED = {
         "block Use()({}: [n, 9], t: [4, d]) -> [n, d] = {} |> Apply(Some)(t)\n",
         ("x",),
     ),
-    "a round changes a number that the next one reads": (
+    "an iteration changes a number that the next one reads": (
         PICK + "block Use(k)(x: [s, d]) -> [d]:\n  {0} = argmax(sum(x, 1), 0)\n  y = x[0]\n"
         "  for i in 0..k:\n    y = y + (x |> Entry()({0}))\n    {0} = {0} + 1\n  return y\n",
         ("q", "p"),
@@ -233,12 +233,12 @@ def test_the_symbol_of_an_element_reads_as_before() -> None:
     ("before", "read", "is_proved"),
     [("sum(x)", "", True), ("sum(x)", " + w", True), ("x", "", True), ("x", " + sum(w)", False)],
 )
-def test_a_name_that_the_rounds_of_an_inner_scan_take_is_not_there_in_the_next(
+def test_a_name_that_the_iterations_of_an_inner_scan_take_is_not_there_in_the_next(
     before: str,
     read: str,
     is_proved: bool,  # noqa: FBT001
 ) -> None:
-    """Unless it keeps its type: then the rounds carry it."""
+    """Unless it keeps its type: then the iterations carry it."""
     text = (
         f"block Use(k)(x: [m, d]) -> [d]:\n  w = {before}\n  y = x[0] + sum(w)\n"
         f"  for t in 0..k:\n    y = y{read}\n    scan u in 0..m:\n      w = sum(x[u])\n"

@@ -387,8 +387,8 @@ block U(k)(x: [n, d]) -> [n, d - 1]
   return x
 """
 PROVED_FROM_ONE = {
-    "rounds": (f"{DROPS_ONE}model m = U(k=0)\n", "k", "m = U"),
-    "rounds below 0": (f"{DROPS_ONE}model m = U(k=-2)\n", "k", "m = U"),
+    "iterations": (f"{DROPS_ONE}model m = U(k=0)\n", "k", "m = U"),
+    "iterations below 0": (f"{DROPS_ONE}model m = U(k=-2)\n", "k", "m = U"),
     "in an expectation": (f"{DROPS_ONE}expect U(k=0) maps [n, 5] -> [n, 4]\n", "k", "expect U"),
     "in a training": (
         f"{DROPS_ONE}train t(x: [b, 5]):\n  y = x |> fc: linear(5)\n  minimize mean(U(k=0)(y))\n",

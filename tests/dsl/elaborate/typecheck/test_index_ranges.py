@@ -147,7 +147,7 @@ PROGRAMS: dict[str, tuple[str, list[Found]]] = {
         ),
         [("note", "h*w - 1", "h*w <= rows"), ("error", "15")],
     ),
-    "in each round": (
+    "in each iteration": (
         (
             "block P(rows)(x: [s], table: [rows]) -> [s]:\n"
             "  scan t in 0..s:\n    y[t] = x[t] + gather(table, t + 1)\n  return y\n\n"
@@ -155,7 +155,7 @@ PROGRAMS: dict[str, tuple[str, list[Found]]] = {
         ),
         [("note", "s", "s + 1 <= rows"), ("error", "4")],
     ),
-    "in a round that may not come": (
+    "in an iteration that may not come": (
         (
             "block P(rows)(x: [s], table: [rows]) -> [s]:\n"
             "  z = 0.0 * sum(x)\n"

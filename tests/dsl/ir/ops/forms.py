@@ -40,7 +40,7 @@ block Net()(x: [n, 3], w: [3, 3]) -> [n, 3]:
 
 model net = Net()
 """,
-    "of its round": """
+    "of its iteration": """
 block Net()(x: [n, s]) -> [n, s]:
   h = zeros([n])
   scan t in 0..s:
@@ -58,7 +58,7 @@ SHOWN = (
     *("gradients of samples: MatMul-left", "gradients of samples: Sort-ties"),
     *("gradients of fused ops: Softmax(axis=1)-((3, 4),)",),
     *("expanded: LogSoftmax(axis=1)-((3, 4),)",),
-    *("exported to opset 17: Remainder-i32", "exported to opset 17: loops of its round"),
+    *("exported to opset 17: Remainder-i32", "exported to opset 17: loops of its iteration"),
 )
 """The forms that are shown whole."""
 

@@ -72,7 +72,7 @@ def test_the_error_function_of_many_numbers() -> None:
 def test_threefry_gives_the_words_of_random123(
     key: tuple[int, int], block: tuple[int, int], words: tuple[int, int]
 ) -> None:
-    """The known answers for Threefry-2x32 with 20 rounds that its authors publish."""
+    """The known answers for Threefry-2x32 with 20 iterations that its authors publish."""
     first, second = (np.array([word], np.uint32) for word in block)
     found = threefry(np.array(key, np.uint32), first, second)
     assert (int(found[0][0]), int(found[1][0])) == words

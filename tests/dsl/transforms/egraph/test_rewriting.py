@@ -158,9 +158,9 @@ def test_a_graph_has_the_features_of_each_type_that_an_op_makes() -> None:
 @pytest.mark.parametrize("more", [0, 1])
 def test_an_e_graph_may_grow_with_its_program(values: int, most: int, more: int) -> None:
     """Of a small program to a least bound, of a large one to forty entries for each value."""
-    rounds = iter([True, *[False] * len(STAGES)])
+    iterations = iter([True, *[False] * len(STAGES)])
     engine = SimpleNamespace(
-        run=lambda _: Progress(next(rounds), {"grows": 3}), entries=lambda: most + more
+        run=lambda _: Progress(next(iterations), {"grows": 3}), entries=lambda: most + more
     )
     if more:
         with pytest.raises(OptimizerError, match=f"{most + 1} entries, .* more than {most};"):

@@ -158,31 +158,31 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
     ),
     "a loop before the first dispatch": (
         {"loops": (Loop(-1, 1, 1),)},
-        "there cannot be 1 rounds of the dispatches -1 to 1",
+        "there cannot be 1 iterations of the dispatches -1 to 1",
     ),
     "a loop beyond the last dispatch": (
         {"loops": (Loop(1, 3, 1),)},
-        "there cannot be 1 rounds of the dispatches 1 to 3",
+        "there cannot be 1 iterations of the dispatches 1 to 3",
     ),
     "a loop of nothing": (
         {"loops": (Loop(1, 1, 1),)},
-        "there cannot be 1 rounds of the dispatches 1 to 1",
+        "there cannot be 1 iterations of the dispatches 1 to 1",
     ),
     "a loop of no rounds": (
         {"loops": (Loop(0, 1, 0),)},
-        "there cannot be 0 rounds of the dispatches 0 to 1",
+        "there cannot be 0 iterations of the dispatches 0 to 1",
     ),
     "loops that overlap": (
         {"dispatches": (FIRST, *(SECOND,) * 3), "loops": (Loop(0, 2, 2), Loop(1, 3, 2))},
-        "2 rounds of the dispatches 1 to 3 overlap with those up to 2",
+        "2 iterations of the dispatches 1 to 3 overlap with those up to 2",
     ),
     "a launch too many": (
         {"loops": (Loop(0, 1, 1 << 22),)},
-        "4194304 rounds of the dispatches 0 to 1 are more than 4,194,304 launches",
+        "4194304 iterations of the dispatches 0 to 1 are more than 4,194,304 launches",
     ),
     "a launch too many in a loop in a loop": (
         {"loops": (Loop(1, 2, 1 << 11), Loop(0, 2, 1 << 11))},
-        "2048 rounds of the dispatches 1 to 2 are more than 4,194,304 launches",
+        "2048 iterations of the dispatches 1 to 2 are more than 4,194,304 launches",
     ),
     "an output that nothing wrote": (
         {"dispatches": (FIRST,), "copies": ()},

@@ -226,8 +226,10 @@ FORGED: dict[str, Change] = {
     "a parameter of another name": first("parameters", name="x"),
     "parameters in one place": in_one_place,
     "a parameter twice": lambda plan: plan["parameters"].append(plan["parameters"][0]),
-    "a loop of nothing": lambda plan: plan.update(loops=[{"first": 0, "last": 0, "rounds": 1}]),
-    "an endless loop": lambda plan: plan.update(loops=[{"first": 0, "last": 1, "rounds": 1 << 62}]),
+    "a loop of nothing": lambda plan: plan.update(loops=[{"first": 0, "last": 0, "iterations": 1}]),
+    "an endless loop": lambda plan: plan.update(
+        loops=[{"first": 0, "last": 1, "iterations": 1 << 62}]
+    ),
     "a copy": lambda plan: plan.update(copies=[{"source": SLOT, "target": SLOT}]),
     "a copy in bounds": lambda plan: plan.update(
         copies=[{"source": plan["inputs"][0]["slot"], "target": plan["inputs"][0]["slot"]}]

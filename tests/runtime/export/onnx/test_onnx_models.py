@@ -145,12 +145,12 @@ model last = Last()
 """
 
 
-def test_a_scan_that_may_have_no_round_is_refused(tmp_path: Path) -> None:
+def test_a_scan_that_may_have_no_iteration_is_refused(tmp_path: Path) -> None:
     """ONNX Runtime ends by a floating point exception at a `Scan` of an empty axis."""
     error = refusal(program(LAST.format(""), tmp_path), tmp_path)
     assert isinstance(error.problem, NoOnnxForm)
     assert "net.mgn:3" in str(error)
-    assert "there is no round where s = 1" in str(error)
+    assert "there is no iteration where s = 1" in str(error)
     assert "--set" in str(error)
     certain = program(LAST.format(" where s >= 2"), tmp_path)
     certain.export(tmp_path / "net.onnx", OnnxOptions())
@@ -207,7 +207,7 @@ model powers = Powers()
 """
 
 
-def test_a_loop_that_reads_no_slice_has_its_rounds(tmp_path: Path) -> None:
+def test_a_loop_that_reads_no_slice_has_its_iterations(tmp_path: Path) -> None:
     made = program(POWERS, tmp_path).export(tmp_path / "net.onnx", OnnxOptions(OLDEST_OPSET))
     assert made.difference <= 1e-5
 

@@ -315,20 +315,20 @@ def test_what_ends_onnx_runtime_is_a_message(tmp_path: Path) -> None:
         process.run(path, {}, ["y"])
 
 
-def repeated(rounds: Sequence[int], nodes: Sequence[NodeProto], *, is_read: bool) -> ModelProto:
-    """A loop in a loop in a loop around some nodes from `a` to `b`, of so many rounds each."""
+def repeated(iterations: Sequence[int], nodes: Sequence[NodeProto], *, is_read: bool) -> ModelProto:
+    """A loop in a loop in a loop around some nodes from `a` to `b`, of so many iterations each."""
     kinds = [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("a", 1, [2])]
     inner = list(nodes)
-    for depth, count in enumerate(reversed(rounds)):
+    for depth, count in enumerate(reversed(iterations)):
         body = helper.make_graph(
             [*inner, helper.make_node("Identity", ["go"], ["on"])], f"body{depth}",
             [value(name, shape, kind) for name, kind, shape in kinds],
             [value("on", [], TensorProto.BOOL), value("b", [2])],
         )  # fmt: skip
-        number = numpy_helper.from_array(np.array(count), f"rounds{depth}")
+        number = numpy_helper.from_array(np.array(count), f"iterations{depth}")
         inner = [
-            helper.make_node("Constant", [], [f"rounds{depth}"], value=number),
-            helper.make_node("Loop", [f"rounds{depth}", "", "a"], ["b"], body=body),
+            helper.make_node("Constant", [], [f"iterations{depth}"], value=number),
+            helper.make_node("Loop", [f"iterations{depth}", "", "a"], ["b"], body=body),
         ]
     start = [helper.make_node("Abs", ["x"], ["a"])]
     end = helper.make_node("Neg", ["b" if is_read else "x"], ["y"])
@@ -345,7 +345,7 @@ MUCH = (
 
 
 @pytest.mark.parametrize(
-    ("rounds", "nodes", "reason"),
+    ("iterations", "nodes", "reason"),
     [
         ([10**12], DOUBLE, "it takes 2,000,000,000,00"),
         (
@@ -357,19 +357,19 @@ MUCH = (
     ],
 )
 @pytest.mark.parametrize("is_read", [True, False])
-def test_a_loop_of_many_rounds_is_not_run(
-    tmp_path: Path, rounds: list[int], nodes: Sequence[NodeProto], reason: str, *, is_read: bool
+def test_a_loop_of_many_iterations_is_not_run(
+    tmp_path: Path, iterations: list[int], nodes: Sequence[NodeProto], reason: str, *, is_read: bool
 ) -> None:
     """A few bytes of a file are hours of work, also of what no output needs."""
     with pytest.raises(ProblemError) as caught:
         import_onnx(
-            written(repeated(rounds, nodes, is_read=is_read), tmp_path), tmp_path / "net.mgn"
+            written(repeated(iterations, nodes, is_read=is_read), tmp_path), tmp_path / "net.mgn"
         )
     assert reason in str(caught.value.problem.report())
     assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_a_loop_of_some_rounds_is_run(tmp_path: Path) -> None:
+def test_a_loop_of_some_iterations_is_run(tmp_path: Path) -> None:
     path = written(repeated([10, 10], DOUBLE, is_read=True), tmp_path)
     assert import_onnx(path, tmp_path / "net.mgn").difference == 0
 

@@ -17,7 +17,7 @@ UFUNCS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minim
 
 
 @dataclass(frozen=True)
-class PrefixRound(Op):
+class PrefixStep(Op):
     """Each element combined with those `distance`, 2 `distance`, ... before it, `terms` in all.
 
     W. Hillis and G. Steele, "Data parallel algorithms", CACM 29, 1986, with more than two terms.
@@ -47,7 +47,7 @@ class PrefixRound(Op):
 
 
 @dataclass(frozen=True)
-class RecurrenceRound(Op):
+class RecurrenceStep(Op):
     """Steps h -> a h + b composed: each with those `distance`, 2 `distance`, ... before it."""
 
     operands = Operands(("a", "b"))
@@ -79,7 +79,7 @@ class RecurrenceRound(Op):
 
 
 @dataclass(frozen=True)
-class MergeRound(Op):
+class MergeStep(Op):
     """Each two neighbouring sorted runs along an axis merged to one, and what goes with them."""
 
     operands = Operands(("values", "positions"))

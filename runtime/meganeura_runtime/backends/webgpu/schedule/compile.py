@@ -198,7 +198,7 @@ def _move(loop: LoopSchedule, moved: Moved) -> Move:
     if moved.axis < 0:
         return Move(moved.source, moved.target, element_count(of), of.dtype)
     inner = prod(concrete_shape(of.shape[moved.axis :]))
-    return Move(moved.source, moved.target, element_count(of), of.dtype, inner, loop.rounds)
+    return Move(moved.source, moved.target, element_count(of), of.dtype, inner, loop.iterations)
 
 
 class _Assembly:
@@ -248,7 +248,7 @@ class _Assembly:
         alive |= self._slots.keys() - {one.tensor for one in temporaries}
         there = [(value, byte_size(value)) for value in self.graph.values if value.id in alive]
         roles = Counter(sum_by_role(self.graph, there))
-        # What a loop computes in its rounds is no value of the graph.
+        # What a loop computes in its iterations is no value of the graph.
         in_loops = sum(one.bytes for one in shared if one.tensor >= LOOP_TENSORS)
         roles[MemoryRole.ACTIVATIONS] += in_loops
         total = sum(buffer.bytes for buffer in self._buffers)
@@ -364,7 +364,7 @@ class _Assembly:
         if loop.slices:
             self._move(loop, "slices", loop.slices, {}, flags)
         self._move(loop, "end", loop.carries, {loop.counter: f"{{}} + {loop.step}"}, flags)
-        self._loops.append(Loop(first, len(self._dispatches), loop.rounds))
+        self._loops.append(Loop(first, len(self._dispatches), loop.iterations))
 
     def _move(
         self,

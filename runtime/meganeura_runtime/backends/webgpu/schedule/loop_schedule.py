@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Gather, Input, Reshape
-from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, SLICE, Loop, stack
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ITERATION, SLICE, Loop, stack
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
@@ -60,7 +60,7 @@ class LoopSchedule:
     """An iteration after all passes."""
     stored: Collection[int]
     """Its values that are in memory, by id."""
-    rounds: int
+    iterations: int
     counter: int
     going: int | None
     """The flag of a loop that stops."""
@@ -78,7 +78,7 @@ class LoopSchedule:
     @property
     def first(self) -> int:
         """The counter in the first iteration."""
-        return self.rounds - 1 if self.op.backward else 0
+        return self.iterations - 1 if self.op.backward else 0
 
     @property
     def step(self) -> int:
@@ -87,24 +87,24 @@ class LoopSchedule:
 
 
 @dataclass(frozen=True)
-class RoundGraph:
+class IterationGraph:
     """An iteration for kernels, and where each collected value is: an output, or a leaf."""
 
     graph: Graph
     given: tuple[str, ...]
 
 
-def round_graph(op: Loop) -> RoundGraph:
+def iteration_graph(op: Loop) -> IterationGraph:
     """An iteration that reads slices from whole tensors, at its own index."""
     build = Builder()
-    leaves = {ROUND: build.add(op.body.inputs[ROUND].op)}
+    leaves = {ITERATION: build.add(op.body.inputs[ITERATION].op)}
     for name in op.names:
         of = op.body.inputs[name].type
         if name.startswith(SLICE):
             axis = op.sliced[int(name.removeprefix(SLICE))]
-            whole = stack(of, axis, op.rounds)
+            whole = stack(of, axis, op.iterations)
             source = build.add(Input(name, whole.dtype, whole.shape))
-            leaves[name] = build.add(Gather(axis), source, leaves[ROUND])
+            leaves[name] = build.add(Gather(axis), source, leaves[ITERATION])
         else:
             leaves[name] = build.add(Input(name, of.dtype, of.shape))
     _, following, given = op.instantiate(build, leaves)
@@ -116,7 +116,7 @@ def round_graph(op: Loop) -> RoundGraph:
         elif value.id not in names:
             names[value.id] = f"{COLLECTED}{number}"
             outputs[names[value.id]] = value
-    return RoundGraph(build.graph(outputs), tuple([names[value.id] for value in given]))
+    return IterationGraph(build.graph(outputs), tuple([names[value.id] for value in given]))
 
 
 def with_buffers(target: Target, more: int) -> Target:
@@ -159,13 +159,13 @@ class LoopScheduler:
             target = self._new(value.type) if target is None else target
             starts.append(Moved(self.operands[number], target, value.type))
             leaves[f"{CARRY}{number}"] = target
-        leaves[ROUND] = counter = self._new(op.body.inputs[ROUND].type)
+        leaves[ITERATION] = counter = self._new(op.body.inputs[ITERATION].type)
         going = None
         if op.stops:
             going = self._new(op.next[-1].type)
             self.target = with_buffers(self.target, -1)
-        rounds = round_graph(op)
-        graph = run_passes(rounds.graph, self.target)
+        iterations = iteration_graph(op)
+        graph = run_passes(iterations.graph, self.target)
         stored = materialized_values(graph, self.target)
         scheduled = list_schedule(graph, fuse(graph, stored, self.target))
         scheduled = horizontal_fusion(graph, scheduled, self.target)
@@ -184,20 +184,20 @@ class LoopScheduler:
             value=self.value,
             graph=graph,
             stored=stored,
-            rounds=concrete(op.rounds),
+            iterations=concrete(op.iterations),
             counter=counter,
             going=going,
             starts=tuple(starts),
             kernels=tuple([self._inner(one, tensors) for one in kernels]),
             launches=scheduled.launches,
             tensors=tensors,
-            slices=tuple(self._slices(rounds, positions)),
+            slices=tuple(self._slices(iterations, positions)),
             carries=tuple(carries),
             temporaries=tuple(self.temporaries),
         )
 
-    def _slices(self, rounds: RoundGraph, positions: Mapping[str, int]) -> Iterator[Moved]:
-        for number, (name, value) in enumerate(zip(rounds.given, self.op.given, strict=True)):
+    def _slices(self, iterations: IterationGraph, positions: Mapping[str, int]) -> Iterator[Moved]:
+        for number, (name, value) in enumerate(zip(iterations.given, self.op.given, strict=True)):
             target = self.results.get(self.op.carried + number)
             if target is not None:
                 yield Moved(positions[name], target, value.type, self.op.collected[number])

@@ -55,7 +55,7 @@ LONG_TURN = 0.1
 AT_ONCE = 512 << 20
 """Bytes that candidates that take turns may have together."""
 MOST_AT_ONCE = 16
-ROUNDS = 3
+REPETITIONS = 3
 """The number of timings of the step with the found configs, and as many without."""
 FUSINGS = (
     DEFAULT_FUSION,
@@ -297,7 +297,7 @@ def _steps_of(device: Device, graph: Graph, plans: Sequence[Plan]) -> list[float
     example = example_of(graph)
     times: list[list[float]] = [[] for _ in plans]
     expected: dict[str, Array] = {}
-    for _ in range(ROUNDS):
+    for _ in range(REPETITIONS):
         for plan, found in zip(plans, times, strict=True):
             with WebGpuSession(plan, device) as session:
                 session.load(example.persistent)

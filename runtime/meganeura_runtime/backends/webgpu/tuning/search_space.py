@@ -30,7 +30,7 @@ from meganeura_runtime.backends.webgpu.schedule.kernel_names import op_name
 
 SIDES = (32, 64, 128)
 USUAL_TERMS = 16
-"""Terms that a tile holds at once in the first round; others are tried of the best."""
+"""Terms that a tile holds at once in the first iteration; others are tried of the best."""
 TERMS = (8, 16, 32)
 EACH = ((4, 4), (8, 4), (4, 8), (8, 8))
 LANES = range(64, 257)

@@ -9,7 +9,7 @@ from onnx import GraphProto
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import Cumulative, LinearRecurrence, Scan
 from meganeura_dsl.ir.ops.primitive.gather_scatter import combination
-from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, ROUND, SLICE
+from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, ITERATION, SLICE
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_runtime.export.onnx.emitter import ELEMENT
 from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, Tensor, exact
@@ -42,15 +42,15 @@ def _scan(into: Lowering, value: Value) -> tuple[Tensor, ...]:
         within.tensors[leaves[f"{CAPTURED}{number}"].id] = into.tensors[each.id]
     sources, axes = [into.whole(each) for each in slices], list(op.sliced)
     results = (*op.next, *op.given)
-    if not slices or _is_read(leaves[ROUND], op):
-        given(ROUND)
-        sources.append(into.indices(op.rounds))
+    if not slices or _is_read(leaves[ITERATION], op):
+        given(ITERATION)
+        sources.append(into.indices(op.iterations))
         axes.append(0)
     within.run(op.body.graph, find_all(op.body.graph, into.emitter.opset))
     within.emitter.scope = into.emitter.scope
     body = within.emitter.body(inputs, [(within.whole(each), each.type) for each in results])
     starts = [into.whole(each) for each in carries]
-    names = _rounds(into, body, starts, sources, axes, op.collected, backward=op.backward)
+    names = _iterations(into, body, starts, sources, axes, op.collected, backward=op.backward)
     ranks = [*[each.type.rank for each in op.next], *[each.type.rank + 1 for each in op.given]]
     return tuple(Tensor(name, rank) for name, rank in zip(names, ranks, strict=True))
 
@@ -60,7 +60,7 @@ def _is_read(leaf: Value, op: Scan) -> bool:
     return any(each is leaf for each in (*reads, *op.next, *op.given))
 
 
-def _rounds(
+def _iterations(
     into: Lowering, body: GraphProto, starts: Sequence[str], sources: Sequence[str],
     axes: Sequence[int], collected: Sequence[int], *, backward: bool,
 ) -> tuple[str, ...]:  # fmt: skip
@@ -103,7 +103,7 @@ def _accumulated(
     first = into.emitter.add("Expand", number, into.sizes.shape(each.shape))
     sources = [into.whole(operand) for operand in value.operands]
     axes = [axis] * len(sources)
-    found = _rounds(into, body, [first], sources, axes, [axis], backward=backward)
+    found = _iterations(into, body, [first], sources, axes, [axis], backward=backward)
     return (exact(found[1], value),)
 
 

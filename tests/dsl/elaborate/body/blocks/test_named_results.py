@@ -65,10 +65,10 @@ def test_by_name_and_by_place_they_are_the_same(body: tuple[str, ...]) -> None:
     np.testing.assert_allclose(found["value"], logits.sum(1), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("rounds", ["scan _t in 0..2:", "for _i in 0..2:"])
-def test_rounds_carry_them(rounds: str) -> None:
-    """Each round finds the results of the one before, and the last ones are known behind it."""
-    body = ("out = x |> agent", rounds, "  out = out.logits |> agent", "return out")
+@pytest.mark.parametrize("iterations", ["scan _t in 0..2:", "for _i in 0..2:"])
+def test_iterations_carry_them(iterations: str) -> None:
+    """Each iteration finds the results of the one before, and the last ones are known behind it."""
+    body = ("out = x |> agent", iterations, "  out = out.logits |> agent", "return out")
     found = evaluate(elaborated(*body).graph, {"x": X, **WEIGHTS}).outputs
     logits = X
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_rounds_carry_them(rounds: str) -> None:
     np.testing.assert_allclose(found["value"], logits.sum(1), rtol=1e-4, atol=1e-3)
 
 
-def test_a_round_of_any_index_keeps_them() -> None:
+def test_an_iteration_of_any_index_keeps_them() -> None:
     text = AGENT + (
         "block Net(depth)(x: [n, 8]) -> [n]:\n"
         "  layer agent: Agent(8)\n"
@@ -176,11 +176,11 @@ REFUSED = {
         program("out = x |> agent", "return grad(sum(out.value), out.logits), out.value"),
         "E0203",
     ),
-    "a round that leaves something else": (
+    "an iteration that leaves something else": (
         program("out = x |> agent", "scan _t in 0..2:", "  out = out.logits", "return out, x"),
         "E0309",
     ),
-    "a round that alone has them": (
+    "an iteration that alone has them": (
         program("scan t in 0..2:", "  out = x |> agent", "  v[t] = out.value", "return out, v"),
         "E0201",
     ),

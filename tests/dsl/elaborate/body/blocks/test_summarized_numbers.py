@@ -30,7 +30,7 @@ ACCEPTED = {
         model b = Net(24)
         model c = Net(32)
         """,
-    "rounds of a number beside a choice": """\
+    "iterations of a number beside a choice": """\
         block Layer(k, m)(x: [n, c]) -> [n, c]:
           for i in 0..c // 16:
             x = x |> r[i]: linear(c)
@@ -194,7 +194,7 @@ def test_what_is_known_of_a_number_is_not_taken_for_what_is_of_another(
 
 
 def test_layers_that_are_not_elaborated_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values and rounds of a summary are those of the layer, so that limits stay limits."""
+    """The values and iterations of a summary are those of the layer, so that limits stay limits."""
     text = BODIES + dedent(
         """\
         block Net()(x: [n, 4]) -> [n, 4]:

@@ -146,7 +146,7 @@ block Net()(x: [n, 4], z: [n, 4]) -> [n, 4], [n, 4]:
   b = x |> gelu
   return a + b, z |> gelu
 """,
-    "in a round that is elaborated twice, as it updates a cache": """\
+    "in an iteration that is elaborated twice, as it updates a cache": """\
 block Net()(x: [n, s, 8]) -> [n, s, 8]:
   cache h: [n, 8]
   scan t in 0..s:

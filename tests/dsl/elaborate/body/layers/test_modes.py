@@ -97,7 +97,7 @@ def test_gradients_pass_through_a_frozen_part() -> None:
     assert changed(graph) == {"first.weight", *names("a", STATES)}
 
 
-def test_the_mode_of_a_round() -> None:
+def test_the_mode_of_an_iteration() -> None:
     graph = step_of("  z = x\n  for i in 0..3:\n    z = z |> l[i]: linear(8, frozen=i < 2)")
     assert changed(graph) == {"l.2.weight", "l.2.bias"}
 

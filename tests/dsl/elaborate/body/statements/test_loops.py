@@ -1,4 +1,4 @@
-"""Loops in proofs: the verdict of a proof, and what becomes of the loop for numbers of rounds."""
+"""Loops in proofs: the verdict of a proof, and the loop for numbers of iterations."""
 
 from collections.abc import Callable
 
@@ -299,7 +299,7 @@ UNMET = "E0311"
 
 
 @pytest.mark.parametrize(("result", "where", "body", "verdict"), LOOPS)
-def test_what_is_proved_of_a_loop_holds_for_any_number_of_rounds(
+def test_what_is_proved_of_a_loop_holds_for_any_number_of_iterations(
     result: str, where: str, body: str, verdict: str
 ) -> None:
     needs = f"\n    where {where}" if where else ""
@@ -317,7 +317,7 @@ def test_what_is_proved_of_a_loop_holds_for_any_number_of_rounds(
 
 
 def outcome(text: str, k: int, d: int) -> str:
-    """The code of what is wrong with so many rounds on so many channels, or nothing."""
+    """The code of what is wrong with so many iterations on so many channels, or nothing."""
     text += f"block Net()(x: [2, {d}]):\n  return x |> loop: Loop({k})\nmodel net = Net()\n"
     module = Linker(lambda _: None, Sink()).link(Source("net.mgn", text))
     try:
@@ -375,12 +375,12 @@ BEHIND = {
 }
 
 
-@pytest.mark.parametrize("rounds", ["3", "k"])
+@pytest.mark.parametrize("iterations", ["3", "k"])
 @pytest.mark.parametrize("name", BEHIND)
-def test_the_index_of_a_loop_ends_with_it(name: str, rounds: str) -> None:
+def test_the_index_of_a_loop_ends_with_it(name: str, iterations: str) -> None:
     text = (
         "block Use(k: size)(x: [n, 8 + 0 * k]):\n"
-        f"  for i in 0..{rounds}:\n    x = x |> layers[i]: linear(8)\n  return {BEHIND[name]}\n"
+        f"  for i in 0..{iterations}:\n    x = x |> layers[i]: linear(8)\n  return {BEHIND[name]}\n"
         "model use = Use(3)\n"
     )
     result = pipeline.check(Source("loop.mgn", text), lambda _: None)
@@ -389,11 +389,11 @@ def test_the_index_of_a_loop_ends_with_it(name: str, rounds: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("rounds", ["3", "0", "k"])
-def test_what_the_index_of_a_loop_hides_is_back_behind_it(rounds: str) -> None:
+@pytest.mark.parametrize("iterations", ["3", "0", "k"])
+def test_what_the_index_of_a_loop_hides_is_back_behind_it(iterations: str) -> None:
     text = (
         "block Use(k: size)(x: [n, 8 + 0 * k]) -> [n, 5]:\n  i = 5\n"
-        f"  for i in 0..{rounds}:\n    x = x |> layers[i]: linear(8)\n  return x[:, :i]\n"
+        f"  for i in 0..{iterations}:\n    x = x |> layers[i]: linear(8)\n  return x[:, :i]\n"
     )
     assert pipeline.check(Source("loop.mgn", text), lambda _: None).proved == ("Use",)
 

@@ -61,7 +61,7 @@ BODIES = {
     "layers": ("for i in 0..k:\n    layer fc[i]: linear(4)\n    x = x |> fc[i]", ""),
     "shared": ("layer fc: linear(4)\n  for i in 1..k:\n    x = x |> fc", ""),
     "shared before": ("x = x |> fc: linear(4)\n  for i in 1..k:\n    x = x |> fc", ""),
-    "twice in a round": (
+    "twice in an iteration": (
         "for i in 0..k:\n    x = x |> fc{i}: linear(4)\n    x = x |> fc{i}",
         "",
     ),
@@ -96,15 +96,15 @@ BODIES = {
         "for i in 0..k:\n    if k > 1:\n      x = x |> fc: linear(4)",
         "E0205",
     ),
-    "by a choice of one round": (
+    "by a choice of one iteration": (
         "for i in 0..k:\n    if k <= 1:\n      x = x |> fc: linear(4)",
         "",
     ),
-    "a round that returns": ("for i in 1..k:\n    return x |> fc: linear(4)", ""),
+    "an iteration that returns": ("for i in 1..k:\n    return x |> fc: linear(4)", ""),
     "as many as one": ("for i in k..k + 1:\n    x = x |> fc: linear(4)", ""),
-    "weights for one round": ("for i in 0..k:\n    x = x |> One(k)", ""),
-    "weights for one round, declared": ("for i in 0..k:\n    x = x |> AsDeclared(k)", ""),
-    "weights for one round, first": ("for i in 1..k:\n    x = x |> ForTwo(k)", ""),
+    "weights for one iteration": ("for i in 0..k:\n    x = x |> One(k)", ""),
+    "weights for one iteration, declared": ("for i in 0..k:\n    x = x |> AsDeclared(k)", ""),
+    "weights for one iteration, first": ("for i in 1..k:\n    x = x |> ForTwo(k)", ""),
     "no weights below": ("for i in 0..k:\n    x = x |> Acts", ""),
     "weights on its own path": ("for i in 0..k:\n    x = x |> Wrapped", "E0205"),
     "weights by an expression": ("for i in 0..k:\n    x = x |> Either(i == 0)", ""),
@@ -134,7 +134,7 @@ def text(body: str) -> str:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_each_round_declares_again_is_refused_for_all_sizes(name: str) -> None:
+def test_what_each_iteration_declares_again_is_refused_for_all_sizes(name: str) -> None:
     body, code = BODIES[name]
     checked = pipeline.check(Source("net.mgn", text(body)), lambda _: None)
     codes = [each.code for each in checked.reports if each.code not in UNASKED]
@@ -144,7 +144,7 @@ def test_what_each_round_declares_again_is_refused_for_all_sizes(name: str) -> N
 
 
 def outcome(body: str, k: int) -> str:
-    """The code of what is wrong with a model that has so many rounds, or nothing."""
+    """The code of what is wrong with a model that has so many iterations, or nothing."""
     model = f"block Net()(x: [2, 4]) = x |> loop: Loop({k})\nmodel net = Net()\n"
     module = Linker(lambda _: None, Sink()).link(Source("net.mgn", text(body) + model))
     try:
@@ -154,7 +154,7 @@ def outcome(body: str, k: int) -> str:
     return ""
 
 
-def test_at_most_one_round_may_have_one_label() -> None:
+def test_at_most_one_iteration_may_have_one_label() -> None:
     block = "block Loop(k)(x: [n, 4]) -> [n, 4]\n    where k <= {}:\n"
     body = "  for i in 0..k:\n    x = x |> fc: linear(4)\n  return x\n"
     proved = pipeline.check(Source("net.mgn", block.format(1) + body), lambda _: None)
@@ -165,7 +165,7 @@ def test_at_most_one_round_may_have_one_label() -> None:
     assert report.label.span.text == "fc: linear(4)"
 
 
-def test_rounds_as_many_as_the_data_say_declare_nothing_again() -> None:
+def test_iterations_as_many_as_the_data_say_declare_nothing_again() -> None:
     text = (
         "train fit(x: [n, 4]):\n  for i in 0..n:\n"
         "    x = x |> a: linear(4) |> b: linear(4)\n  minimize sum(x)\n"

@@ -57,44 +57,44 @@ WORKS = {
         ),
         _first_kept,
     ),
-    "a name that each round gives another shape, and no round reads before": (
+    "a name that each iteration gives another shape, and no iteration reads before": (
         (
             "  h = 2 * x\n  g = sum(h)\n  scan t in 0..s:\n    h = x[:, t] - 1\n"
             "    y[:, t] = h + g\n  return y\n"
         ),
         lambda x: x - 1 + 2 * x.sum(),
     ),
-    "the entry of the round of what is carried": (
+    "the entry of the iteration of what is carried": (
         "  h = x\n  scan t in 0..s:\n    h = h + 1\n    y[:, t] = h[:, t]\n  return y\n",
         lambda x: x + np.arange(1, 5)[:, None],
     ),
-    "an entry at twice the round": (
+    "an entry at twice the iteration": (
         ("  h = concat(x, x, axis=1)\n  scan t in 0..s:\n    y[:, t] = h[:, 2 * t]\n  return y\n"),
         lambda x: np.concatenate([x, x], 1)[:, ::2],
     ),
-    "a part at the round": (
+    "a part at the iteration": (
         "  scan t in 0..s:\n    z = x\n    z[:, t] = 0\n    y[:, t] = sum(z, 1)\n  return y\n",
         _one_more,
     ),
-    "the number of a round, where the last slices are written first": (
+    "the number of an iteration, where the last slices are written first": (
         (
             "  h = zeros([n, d])\n  scan t in 0..s:\n    h = h + x[:, t] * f32(t)\n"
             "    y[:, s - 1 - t] = h\n  return y\n"
         ),
         lambda x: np.cumsum(x * np.arange(4)[:, None], 1)[:, ::-1],
     ),
-    "no round after the first that a condition leaves out": (
+    "no iteration after the first that a condition leaves out": (
         (
             "  h = zeros([n, d])\n  scan t in 0..s while max(h) < 8 or t < 2:\n"
             "    h = h + abs(x[:, t])\n    y[:, t] = h\n  return y + insert_axis(h, 1, s)\n"
         ),
         _until_large,
     ),
-    "what was there where a condition leaves rounds out": (
+    "what was there where a condition leaves iterations out": (
         ("  y = x\n  scan t in 0..s while t < 2:\n    y[:, s - 1 - t] = 2 * x[:, t]\n  return y\n"),
         lambda x: np.stack([x[:, 0], x[:, 1], 2 * x[:, 1], 2 * x[:, 0]], 1),
     ),
-    "not what a condition on the round says": (
+    "not what a condition on the iteration says": (
         "  scan t in 0..s:\n    y[:, t] = where(not (t == 1 and s == 4), x[:, t], 0)\n  return y\n",
         lambda x: x * np.array([1, 0, 1, 1], np.float32)[:, None],
     ),
@@ -128,7 +128,7 @@ WORKS = {
         ),
         np.tanh,
     ),
-    "what no round computes, of a layer": (
+    "what no iteration computes, of a layer": (
         (
             "  return x |> Held()\n\n"
             "block Twice()(x: [n, d]) -> [n, d] = 2 * x\n\n"
@@ -157,7 +157,7 @@ WORKS = {
         ),
         lambda x: x.cumsum(1) - 2 * x.cumsum(1)[:, ::-1] - 3 * x[:, ::-1],
     ),
-    "rounds that are counted from 1": (
+    "iterations that are counted from 1": (
         (
             "  scan t in 1..s + 1:\n    y[:, t - 1] = x[:, t - 1] * f32(t)\n"
             "    z[:, s - t] = x[:, t - 1] / f32(t)\n  return y + z\n"
@@ -173,7 +173,7 @@ WORKS = {
         ),
         lambda x: x * np.arange(2)[:, None, None] + x[..., ::-1] * (x + 1),
     ),
-    "what was there along other axes, where a condition leaves rounds out": (
+    "what was there along other axes, where a condition leaves iterations out": (
         (
             "  y = x\n  z = 3 * x\n  scan t in 0..d while t < 2:\n    y[:, :, t] = 2 * x[:, :, t]\n"
             "    z[:, :, d - 1 - t] = x[:, :, t]\n  return y + 10 * z\n"
@@ -183,7 +183,7 @@ WORKS = {
             + 10 * np.stack([3 * x[..., 0], x[..., 1], x[..., 0]], 2)
         ),
     ),
-    "all that was there, by every round": (
+    "all that was there, by every iteration": (
         "  y = x\n  q = 3 * x\n  scan t in 0..s:\n    y[:, t] = 2 * x[:, t]\n  return y + q\n",
         lambda x: 5 * x,
     ),
@@ -198,7 +198,7 @@ WORKS = {
             + (x * np.add.outer(np.arange(4), np.arange(3))).sum(2, keepdims=True)
         ),
     ),
-    "entries at the rounds of both": (
+    "entries at the iterations of both": (
         (
             "  scan i in 0..d:\n    scan t in 0..s:\n"
             "      a[:, t] = x[:, t, i] + x[:, s - 1 - t, d - 1 - i] * f32(i)\n"
@@ -207,7 +207,7 @@ WORKS = {
         ),
         lambda x: x + x[:, ::-1, ::-1] * np.arange(3) - 2 * x * np.arange(4)[:, None],
     ),
-    "what an inner round computes, at the round of the outer one": (
+    "what an inner iteration computes, at the iteration of the outer one": (
         (
             "  scan t in 0..s:\n    h = x\n    scan i in 0..d:\n      part = x[:, :, i]\n"
             "      h = h + 1\n      row[:, i] = part[:, t] + h[:, t, i]\n    y[:, t] = row\n"
@@ -215,7 +215,7 @@ WORKS = {
         ),
         lambda x: 2 * x + np.arange(1, 4),
     ),
-    "entries that begin later, or of which there are more than rounds": (
+    "entries that begin later, or of which there are more than iterations": (
         (
             "  z = concat(x, 2 * x, axis=1)\n  scan t in 0..s:\n"
             "    y[:, t] = z[:, t] - 3 * z[:, t + s] + 5 * z[:, t + 1] - 7 * z[:, s - t]\n"
@@ -236,7 +236,7 @@ WORKS = {
         ),
         lambda x: x * np.arange(1, 5)[:, None] - np.array([-4, -1, 4, 11])[:, None],
     ),
-    "an entry at the same round along two axes": (
+    "an entry at the same iteration along two axes": (
         (
             "  both = x @ rearrange(x, [n, s, d] -> [n, d, s])\n"
             "  scan t in 0..s:\n    y[:, t] = both[:, t, t]\n"
@@ -244,7 +244,7 @@ WORKS = {
         ),
         lambda x: x * np.einsum("nsd,nsd->ns", x, x)[..., None],
     ),
-    "three rounds inside each other whose indices have one name": (
+    "three iterations inside each other whose indices have one name": (
         (
             "  h = zeros([n])\n  scan t in 0..s:\n    a = t\n    scan t in 0..d:\n"
             "      b = t\n      scan t in 0..s:\n"
@@ -263,7 +263,7 @@ WORKS = {
         ),
         _exchanged,
     ),
-    "a formula of the round, in two scans over the same rounds": (
+    "a formula of the iteration, in two scans over the same iterations": (
         (
             "  scan t in 0..s:\n    y[:, t] = x[:, t] * weight(t)\n"
             "  scan t in 0..s:\n    z[:, t] = x[:, t] * weight(t)\n  return y + 10 * z\n\n"
@@ -271,7 +271,7 @@ WORKS = {
         ),
         lambda x: 11 * x * (np.arange(4) / 4)[:, None],
     ),
-    "a quotient of sizes beside the round": (
+    "a quotient of sizes beside the iteration": (
         "  scan t in 0..s:\n    y[:, t] = x[:, t] * (s // 3 + t)\n  return y\n",
         lambda x: x * np.arange(1, 5)[:, None],
     ),
@@ -287,7 +287,7 @@ WORKS = {
 
 
 @pytest.mark.parametrize("name", WORKS)
-def test_what_a_round_may_do(name: str) -> None:
+def test_what_an_iteration_may_do(name: str) -> None:
     body, wanted = WORKS[name]
     text = f"block Net()(x: [n, s, d]) -> [n, s, d]:\n{body}\nmodel net = Net()\n"
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
@@ -300,7 +300,7 @@ def test_what_a_round_may_do(name: str) -> None:
         assert_gradients(graph)
 
 
-def test_slices_of_rounds_within_rounds_are_read_in_order() -> None:
+def test_slices_of_iterations_within_iterations_are_read_in_order() -> None:
     text = """
 block Net()(x: [n, s, d]) -> [n, s, d]:
   scan t in 0..s:
@@ -315,7 +315,7 @@ model net = Net()
     assert "Gather" not in format_graph(graph)
 
 
-def test_a_round_may_give_what_a_layer_outside_of_it_gave() -> None:
+def test_an_iteration_may_give_what_a_layer_outside_of_it_gave() -> None:
     """The check, which makes no graph, knows nothing of that layer but its type."""
     text = """
 block Net()(x: [n, s, 3]) -> [n, s, 3], [n, 3]:
@@ -348,8 +348,8 @@ expect net has 2 params, 12 weights
     assert pipeline.check(Source("net.mgn", text), lambda _: None).fine
 
 
-def test_a_path_that_a_round_takes_goes_on_behind_the_scan() -> None:
-    """`flag` is decided in the round, and is no other condition behind the scan."""
+def test_a_path_that_an_iteration_takes_goes_on_behind_the_scan() -> None:
+    """`flag` is decided in the iteration, and is no other condition behind the scan."""
     text = """
 block Net(flag: bool)(x: [n, s, d]) -> [n, d]:
   h = zeros([n, d])
@@ -377,7 +377,7 @@ block Net(flag: bool)(x: [n, s, d]) -> [n, d]:
         ("y[:, t] = z[:, t] + x[:, t]\n    z[:, t + 1] = x[:, t]", "E0315"),
     ],
 )
-def test_what_no_round_can_do(line: str, code: str) -> None:
+def test_what_no_iteration_can_do(line: str, code: str) -> None:
     text = "block Net()(x: [n, s, d], p: i32[]) -> [n, s, d]\n    where 0 <= p, p < s:\n"
     text += f"  given = [x, x]\n  z = x\n  scan t in 0..s:\n    {line}\n  return y + z + given[0]\n"
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
@@ -385,40 +385,52 @@ def test_what_no_round_can_do(line: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "headline"),
+    ("iterations", "headline"),
     [
-        ("y[:, t] = x[:, t] * (t // 2)", "a scan has one body for all rounds"),
-        ("y[:, t] = x[:, t // 2]", "a scan has one body for all rounds"),
-        ("y[:, t] = x[:, t - t // 2]", "a scan has one body for all rounds"),
+        ("y[:, t] = x[:, t] * (t // 2)", "a scan has one body for all iterations"),
+        ("y[:, t] = x[:, t // 2]", "a scan has one body for all iterations"),
+        ("y[:, t] = x[:, t - t // 2]", "a scan has one body for all iterations"),
         ("y[:, t] = x[:, t] * (6 / (t + 1))", "`/` takes f32 or f16, not i32"),
         ("y[:, t] = x[:, t] * 2 ** t", "this needs a tensor left of `**`"),
         ("h = x[:, t]\n    y[:, t] = h", ""),
-        ("y[:, t] = x[:, t]\n    y[:, s - 1 - t] = x[:, t]", "a round writes `y` twice"),
+        ("y[:, t] = x[:, t]\n    y[:, s - 1 - t] = x[:, t]", "an iteration writes `y` twice"),
         ("y[:, t + 1] = x[:, t]", "slice 0 of `y` is never written"),
-        ("y[t, t] = x[:, t]", "a round writes one slice of `y`"),
-        ("y[:, t:t + 1] = x[:, t:t + 1]", "a round writes one slice of `y`"),
+        ("y[t, t] = x[:, t]", "an iteration writes one slice of `y`"),
+        ("y[:, t:t + 1] = x[:, t:t + 1]", "an iteration writes one slice of `y`"),
         ("y[:, t, :, :] = x[:, t]", "`y` has fewer axes"),
         ("y[:, 2 * t] = x[:, t]", "not every slice of `y` is written once"),
         ("y[:, s - t] = x[:, t]", "not every slice of `y` is written once"),
-        ("y[:, t] = x[:, t]\n    h = h[0]", "`h` does not keep its shape from round to round"),
-        ("y[:, t] = x[:, t]\n    h = f16(h)", "`h` does not keep its shape from round to round"),
-        ("y[:, t] = x[:, t]\n    m = m + 1", "`m` does not keep its shape from round to round"),
-        ("y[:, t] = x[:, t]\n    f = 2.5", "`f` does not keep its shape from round to round"),
+        (
+            "y[:, t] = x[:, t]\n    h = h[0]",
+            "`h` does not keep its shape from iteration to iteration",
+        ),
+        (
+            "y[:, t] = x[:, t]\n    h = f16(h)",
+            "`h` does not keep its shape from iteration to iteration",
+        ),
+        (
+            "y[:, t] = x[:, t]\n    m = m + 1",
+            "`m` does not keep its shape from iteration to iteration",
+        ),
+        (
+            "y[:, t] = x[:, t]\n    f = 2.5",
+            "`f` does not keep its shape from iteration to iteration",
+        ),
         ("y[:, t] = x[:, t]\n    f = f + 0.0", ""),
         ("y[:, t] = x[:, t]\n    m = m * 1", ""),
-        ("y[:, t] = x[:, t]\n    h = x[:, t, 0:1]", "`h` belonged to the rounds of a scan"),
+        ("y[:, t] = x[:, t]\n    h = x[:, t, 0:1]", "`h` belonged to the iterations of a scan"),
         ("y[:, t] = x[:, t]\n    k = x[:, t]\n    h = h + k", ""),
     ],
 )
-def test_what_a_round_leaves(rounds: str, headline: str) -> None:
+def test_what_an_iteration_leaves(iterations: str, headline: str) -> None:
     text = "block Net()(x: [n, s, d]) -> [n, s, d]:\n  h = x[:, 0]\n  m = 2\n  f = 1.5\n"
-    text += f"  scan t in 0..s:\n    {rounds}\n  return y + insert_axis(h, 1, s) * m * f\n"
+    text += f"  scan t in 0..s:\n    {iterations}\n  return y + insert_axis(h, 1, s) * m * f\n"
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     assert [each.headline for each in result.reports] == ([headline] if headline else [])
 
 
 @pytest.mark.parametrize("update", ["", "\n    update s = s + b"])
-def test_a_round_that_updates_a_state_draws_binds_and_declares_once(update: str) -> None:
+def test_an_iteration_that_updates_a_state_draws_binds_and_declares_once(update: str) -> None:
     """It is elaborated twice: the first time shows which states it updates."""
     text = f"""
 block Net()(x: [n, 4]) -> [n, 4]:
@@ -436,7 +448,7 @@ model net = Net()
     assert result.fine
     found = pipeline.elaborate_model(result.program, "net", training=True)
     draws = [each.op for each in found.graph.values if isinstance(each.op, RandomBits)]
-    numbers = (0, 1, 3)  # number 2 is that of the draw in the round
+    numbers = (0, 1, 3)  # number 2 is that of the draw in the iteration
     assert [each.stream for each in draws] == [crc32(f"#{each}".encode()) for each in numbers]
     assert [each.name for each in found.bindings] == ["a", "fc", "b", "z", "c"]
     assert found.own == ("s", "fc.weight", "fc.bias")
@@ -465,7 +477,7 @@ CONDITIONS = (
     ("number", "condition"),
     [*((each, "t >= 0") for each in NUMBERS), *(("t + 1", each) for each in CONDITIONS)],
 )
-def test_numbers_of_rounds_are_those_of_their_indices(
+def test_numbers_of_iterations_are_those_of_their_indices(
     number: str, condition: str, start: int
 ) -> None:
     text = "block Net()(x: [n, s, d]) -> [n, d] where s >= 3:\n  h = zeros([n, d])\n"
@@ -476,13 +488,13 @@ def test_numbers_of_rounds_are_those_of_their_indices(
     assert result.fine, [report.headline for report in result.reports]
     graph = pipeline.elaborate_model(result.program, "net", sizes={"n": 2, "s": 4, "d": 3}).graph
     (found,) = evaluate(graph, {"x": X}).outputs.values()
-    rounds = [{"t": t, "s": 4} for t in range(start, 4)]
-    factors = [eval(number, at) if eval(condition, at) else 0 for at in rounds]  # noqa: S307
+    iterations = [{"t": t, "s": 4} for t in range(start, 4)]
+    factors = [eval(number, at) if eval(condition, at) else 0 for at in iterations]  # noqa: S307
     np.testing.assert_array_equal(found, np.einsum("ntd,t->nd", X[:, start:], factors))
 
 
-def test_a_scan_carries_the_states_that_its_rounds_update() -> None:
-    """One that was updated before it is read as it is, in every round."""
+def test_a_scan_carries_the_states_that_its_iterations_update() -> None:
+    """One that was updated before it is read as it is, in every iteration."""
     text = """
 block Net()(x: [n, s]) -> [n, s]:
   state before: [] = 0.0

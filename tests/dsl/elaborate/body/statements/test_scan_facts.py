@@ -18,7 +18,7 @@ block Word()(token: i32[n]) -> [n, 6]
 """
 
 PROVED = {
-    "a slice of a round": """\
+    "a slice of an iteration": """\
 block Use()(ids: i32[n, s]) -> [n, 6]
     where 0 <= ids, ids < 6:
   layer w: Word()
@@ -35,7 +35,7 @@ block Use()(ids: i32[n, s]) -> [n, 6]:
     h = h + (ids[:, t] |> w)
   return h
 """,
-    "what a round chooses": """\
+    "what an iteration chooses": """\
 block Use(steps)(first: i32[n]) -> [n, 6]
     where 0 <= first, first < 6:
   layer w: Word()
@@ -80,7 +80,7 @@ block Use(steps)(first: i32[n], x: [n, 6]) -> [n, 6]
 }
 
 REFUSED = {
-    "one more in each round": """\
+    "one more in each iteration": """\
 block Use(steps)(first: i32[n]) -> [n, 6]
     where 0 <= first, first < 6:
   layer w: Word()
@@ -104,7 +104,7 @@ block Use(steps)(first: i32[n]) -> [n, 6]
     other = other + 1
   return h
 """,
-    "behind the last round": """\
+    "behind the last iteration": """\
 block Use(steps)(first: i32[n]) -> [n, 6]
     where 0 <= first, first < 6:
   layer w: Word()
@@ -138,12 +138,12 @@ def codes(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PROVED)
-def test_facts_hold_in_all_rounds(name: str) -> None:
+def test_facts_hold_in_all_iterations(name: str) -> None:
     assert codes(WORD + PROVED[name]) == []
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_lost_in_a_round_is_not_known(name: str) -> None:
+def test_what_is_lost_in_an_iteration_is_not_known(name: str) -> None:
     assert codes(WORD + REFUSED[name]) == ["E0311"]
 
 
@@ -194,7 +194,7 @@ block Use(limit)(p: i32[n], q: i32[n], x: [s, n]) -> [n, 2]
 
 
 @each_of("seed", range(effort(20, 2000)))
-def test_what_is_proved_of_all_rounds_is_so_in_each(seed: int) -> None:
+def test_what_is_proved_of_all_iterations_is_so_in_each(seed: int) -> None:
     """Of two numbers that are carried, against all starts below small limits."""
     draw = np.random.default_rng(seed)
     (one, first), (two, second) = a_step(draw, 2), a_step(draw, 2)

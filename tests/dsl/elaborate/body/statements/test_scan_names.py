@@ -1,6 +1,6 @@
-"""A name that is bound before a scan is carried by its rounds, wherever they read or bind it.
+"""A name that is bound before a scan is carried by its iterations, wherever they read or bind it.
 
-The bodies below are valid Python as well: NumPy runs their lines round after round.
+The bodies below are valid Python as well: NumPy runs their lines iteration after iteration.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from tests.folded import each_of
 X = np.random.default_rng(3).normal(size=(2, 4, 3)).astype(np.float32)
 ROUNDS = {
     "a name that is bound anew and never read": "h = x[:, t]",
-    "the same, while the rounds collect": "h = x[:, t]; y[:, t] = h",
+    "the same, while the iterations collect": "h = x[:, t]; y[:, t] = h",
     "a name that is read after it was bound anew": "h = 2 * x[:, t]; h = h + 1",
     "each slice, once": "y[:, t] = h * x[:, t]",
     "each slice, from the last to the first": "y[:, s - 1 - t] = x[:, t]",
@@ -34,14 +34,14 @@ ROUNDS = {
     "a range of slices": "y[:, t:t + 1] = 3 * x[:, t:t + 1]",
     "a number in each slice": "y[:, t] = 2",
     "a whole that is bound anew behind a slice": "y[:, t] = h; y = y + 1",
-    "the same slice in all rounds": "y[:, 1] = x[:, t]",
-    "two parts in two rounds": "y[:, t] = h; h = 2 * h; w[:, t] = h + w[:, 0]",
+    "the same slice in all iterations": "y[:, 1] = x[:, t]",
+    "two parts in two iterations": "y[:, t] = h; h = 2 * h; w[:, t] = h + w[:, 0]",
 }
 SHORT = {
     "the first slice is left": ("1", "s", "y[:, t] = x[:, t]"),
     "slices are shifted": ("1", "s", "y[:, t - 1] = x[:, t]"),
     "the last slice is left": ("0", "s - 1", "y[:, t] = y[:, t] + x[:, t + 1]"),
-    "one round": ("2", "3", "y[:, t] = x[:, t]; h = x[:, t]"),
+    "one iteration": ("2", "3", "y[:, t] = x[:, t]; h = x[:, t]"),
 }
 CASES = {
     **{name: ("0", "s", body) for name, body in ROUNDS.items()},
@@ -50,7 +50,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_name_from_before_the_scan_is_what_the_rounds_leave(name: str) -> None:
+def test_a_name_from_before_the_scan_is_what_the_iterations_leave(name: str) -> None:
     start, stop, body = CASES[name]
     text = _program(f"  scan t in {start}..{stop}:\n    {_lines(body)}\n")
     wanted = _in_python(body, range(eval(start), eval(stop, {"s": 4})))  # noqa: S307
@@ -67,28 +67,28 @@ LINES = (
 
 
 @each_of("seed", range(effort(60, 5000)))
-def test_random_rounds_leave_what_python_s_do(seed: int) -> None:
+def test_random_iterations_leave_what_python_s_do(seed: int) -> None:
     generator = Random(seed)
     body = "; ".join(generator.choices(LINES, k=generator.randint(1, 5)))
     start, stop = generator.choice([("0", "s"), ("1", "s"), ("0", "s - 1")])
-    rounds = [*range(int(start), 4 if stop == "s" else 3)]
+    iterations = [*range(int(start), 4 if stop == "s" else 3)]
     text = f"  scan t in {start}..{stop}:\n    {_lines(body)}\n"
     if generator.random() < 0.25:
-        text, rounds = f"  scan _u in 0..2:\n{indent(text, '  ')}", rounds * 2
+        text, iterations = f"  scan _u in 0..2:\n{indent(text, '  ')}", iterations * 2
     found = _values(_program(text))
-    wanted = _in_python(body, rounds)
+    wanted = _in_python(body, iterations)
     for name in "hyw":
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, err_msg=f"{name}: {body}")
 
 
-def test_rounds_that_while_leaves_out_leave_names_as_they_are() -> None:
+def test_iterations_that_while_leaves_out_leave_names_as_they_are() -> None:
     body = "h = x[:, t]; y[:, t] = h; w[:, t, :1] = 5"
     text = _program(f"  scan t in 0..s while all(y[:, 2] == x[:, 2]):\n    {_lines(body)}\n")
     _assert_gives(text.replace("y = x + 1", "y = x"), _in_python(body, range(4), y=X.copy()))
     _assert_gives(text, _in_python(body, range(0)))
 
 
-def test_parts_are_replaced_in_rounds_within_rounds() -> None:
+def test_parts_are_replaced_in_iterations_within_iterations() -> None:
     text = _program(
         "  scan t in 0..s:\n    h = x[:, t]\n    scan u in 0..s:\n"
         "      y[:, u] = y[:, u] + h\n      w[0, t] = y[1, u]\n"
@@ -102,14 +102,14 @@ def test_parts_are_replaced_in_rounds_within_rounds() -> None:
     _assert_gives(text, names)
 
 
-def test_what_a_round_binds_to_another_type_is_its_own() -> None:
-    """Programs that take a name of before for something else in each round keep their values."""
+def test_what_an_iteration_binds_to_another_type_is_its_own() -> None:
+    """A name from before that an iteration binds to something else leaves other values alone."""
     text = _program("  h = x[:, 0, 0]\n  scan t in 0..s:\n    h = x[:, t]\n    y[:, t] = h\n")
     result = pipeline.check(Source("net.mgn", text), lambda _: None)
     (report,) = result.reports
     assert report.label is not None
-    assert report.headline == "`h` belonged to the rounds of a scan"
-    assert report.label.text == "it is f32[n] before the scan, and f32[n, d] in each round"
+    assert report.headline == "`h` belonged to the iterations of a scan"
+    assert report.label.text == "it is f32[n] before the scan, and f32[n, d] in each iteration"
 
 
 @pytest.mark.parametrize(
@@ -140,18 +140,18 @@ ENDS_BEFORE = "scan t in 0..s - 1"
 
 
 @pytest.mark.parametrize(
-    ("rounds", "code", "label", "cure"),
+    ("iterations", "code", "label", "cure"),
     [
         ("y[:, t + 1] = x[:, t]", "E0315", "is entry t + 1, and axis 1 has s", ENDS_BEFORE),
         ("y[:, t:t + 2] = x[:, :2]", "E0315", "is from t to t + 2, and axis 1 has s", ENDS_BEFORE),
-        ("z[:, t] = z[:, 0] + x[:, t]", "E0201", "no round finds", "z = zeros([...])"),
+        ("z[:, t] = z[:, 0] + x[:, t]", "E0201", "no iteration finds", "z = zeros([...])"),
     ],
 )
-def test_what_no_round_finds_is_refused(
-    rounds: str, code: str, label: str, cure: str | None
+def test_what_no_iteration_finds_is_refused(
+    iterations: str, code: str, label: str, cure: str | None
 ) -> None:
-    """The advice is about rounds: no `where` may state anything of the index."""
-    text = _program(f"  scan t in 0..s:\n    {rounds}\n")
+    """The advice is about iterations: no `where` may state anything of the index."""
+    text = _program(f"  scan t in 0..s:\n    {iterations}\n")
     (report,) = pipeline.check(Source("net.mgn", text), lambda _: None).reports
     assert report.label is not None
     assert report.code == code
@@ -163,7 +163,7 @@ def test_what_no_round_finds_is_refused(
         ).fine
 
 
-def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_round() -> None:
+def test_what_is_written_whole_and_not_read_costs_no_copy_in_each_iteration() -> None:
     text = _program("  scan t in 0..s:\n    y[:, t] = x[:, t]\n")
     assert "scatter" not in format_graph(_graph(text)).lower()
 
@@ -174,12 +174,12 @@ def test_slices_that_are_written_one_after_another_are_not_reversed(at: str) -> 
     assert "reverse" not in format_graph(_graph(text)).lower()
 
 
-def _program(rounds: str) -> str:
+def _program(iterations: str) -> str:
     before = "  h = x[:, 0]\n  y = x + 1\n  w = 2 * x\n"
     return (
         "block Net()(x: [n, s, d]) -> [n, d], [n, s, d], [n, s, d]\n"
         "    where n >= 2, s >= 3, d >= 3:\n"
-        f"{before}{rounds}  return h, y, w\n\nmodel net = Net()\n"
+        f"{before}{iterations}  return h, y, w\n\nmodel net = Net()\n"
     )
 
 
@@ -191,10 +191,12 @@ def _before() -> dict[str, np.ndarray]:
     return {"h": X[:, 0].copy(), "y": X + 1, "w": 2 * X}
 
 
-def _in_python(body: str, rounds: Iterable[int], **changed: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the names after Python has run the lines of a round for each index."""
+def _in_python(
+    body: str, iterations: Iterable[int], **changed: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Returns the names after Python has run the lines of an iteration for each index."""
     names: dict[str, np.ndarray] = {**_before(), **changed, "x": X}
-    for t in rounds:
+    for t in iterations:
         for line in body.split("; "):
             exec(line, {"t": t, "s": 4}, names)  # noqa: S102
             names = {name: value.copy() for name, value in names.items()}

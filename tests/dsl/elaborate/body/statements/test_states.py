@@ -126,12 +126,12 @@ def test_a_block_may_not_update_what_its_caller_has_a_name_for(tmp_path: Path) -
 
 
 def test_a_proof_follows_updates() -> None:
-    """In a proof a state has its declared shape before and after, in rounds of any number too."""
+    """In a proof a state has its declared shape before and after any number of iterations."""
     text = """\
-        block Rolling(rounds)(x: [n, c]) -> [n, c]:
+        block Rolling(iterations)(x: [n, c]) -> [n, c]:
           state a: [c] = zeros
           state b: [c] = ones
-          for i in 0..rounds:
+          for i in 0..iterations:
             t = a
             if training:
               update a = b
@@ -180,7 +180,7 @@ def test_a_state_keeps_its_type(dtype: str, value: str, code: str) -> None:
         assert str(graph.updates["s"].type) == f"{dtype}[4, 3]"
 
 
-def test_states_that_rounds_of_a_scan_update_follow_from_round_to_round() -> None:
+def test_states_that_iterations_of_a_scan_update_follow_from_iteration_to_iteration() -> None:
     text = """\
         block Net()(x: [4, 3]) -> [4, 3]:
           state a: [] = 1.0

@@ -141,16 +141,16 @@ def test_matrices(rows: int, terms: int, columns: int, tile: Tile, device: Devic
 def test_many_products_are_written_out(
     sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch, device: Device
 ) -> None:
-    """A loop of few terms a round is for kernels that take longer to compile than to run."""
+    """A loop of few terms an iteration is for kernels that take longer to compile than to run."""
     rows, terms, columns = sizes
     graph, feeds = graph_of(MatMul(), numbers(rows, terms), numbers(terms, columns))
 
-    def in_rounds() -> bool:
+    def in_iterations() -> bool:
         return any("k++" in each for each in plan_graph(graph, DeviceLimits()).kernels)
 
-    assert in_rounds()
+    assert in_iterations()
     monkeypatch.setattr(tile_sizes, "FEW_PRODUCTS", 0)
-    assert not in_rounds()
+    assert not in_iterations()
     assert_as_reference(graph, feeds, device, Style.GPU)
 
 

@@ -131,7 +131,7 @@ class Walk:
         for number, (one, scheduled) in enumerate(together):
             written += [(number, self.slot(value), value.id) for value in one.work.stores]
             if isinstance(scheduled, LoopSchedule):
-                assert len(together) == 1, "what runs beside a loop would run in its rounds"
+                assert len(together) == 1, "what runs beside a loop would run in its iterations"
                 inside = [self.slots[tensor] for tensor, _ in scheduled.temporaries]
                 written += [(number, slot, "of a loop") for slot in inside]
         for position, (_, slot, _) in enumerate(written):

@@ -74,11 +74,11 @@ def test_parts_are_of_whole_steps_where_terms_are_taken_together(terms: int, par
 def test_no_loop_of_a_kernel_is_longer_than_drivers_allow(over: int) -> None:
     """Even where the result alone has work for all cores, as that of 512 x 512 elements has."""
     at_once = 4
-    rounds = MOST_PRODUCTS + over
-    product = product_of((512, rounds * at_once), (rounds * at_once, 512))
+    iterations = MOST_PRODUCTS + over
+    product = product_of((512, iterations * at_once), (iterations * at_once, 512))
     assert tiling_of(product, SOFTWARE).terms == at_once
     parts = split_k(product, SOFTWARE)
-    assert rounds <= parts * MOST_PRODUCTS
+    assert iterations <= parts * MOST_PRODUCTS
     assert (parts == 1) == (over == 0)
 
 

@@ -108,7 +108,7 @@ def test_parts_of_tensors_of_another_shape_have_kernels_of_their_own() -> None:
 def test_two_results_of_one_op_have_kernels_of_their_own(
     style: Style, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two whole numbers in order, and where two others stood, are of one type and one round."""
+    """Two whole numbers in order, and where two others stood, are of one type and one iteration."""
     build = Builder()
     x, y = (build.add(Input(name, DType.I32, (2,))) for name in "xy")
     ordered, places = (build.add_all(Sort(0), each)[at] for at, each in enumerate((x, y)))

@@ -1,4 +1,4 @@
-"""Loops on an adapter: one submission, whatever the number of rounds, and the right numbers."""
+"""Loops on an adapter: one submission, whatever the number of iterations, and the right numbers."""
 
 import re
 from dataclasses import replace
@@ -73,7 +73,7 @@ train fit(x: [batch, 12, 16], y: [batch, 12, 16]):
     batch = 4
     optimizer = adam(lr=1e-3)
 """
-"""Linear attention: rounds read views of products, in the shape of heads, as the gradient does."""
+"""Linear attention: iterations read views of products, in the shape of heads."""
 
 WITHIN = """
 block Net()(x: [n, s, 16], w: [16, 16]) -> [n, 16], [s, n, 16], [s, 4]:
@@ -94,7 +94,7 @@ block Net()(x: [n, s, 16], w: [16, 16]) -> [n, 16], [s, n, 16], [s, 4]:
 
 model net = Net()
 """
-"""Rounds of two loops, one of which stops, in a loop that stops."""
+"""Iterations of two loops, one of which stops, in a loop that stops."""
 
 UNMASKED = """
 block Net()(x: []) -> [], bool[]:
@@ -158,7 +158,7 @@ model net = Net()
 
 
 @pytest.mark.adapter
-def test_what_a_round_only_hands_on_is_right(device: Device) -> None:
+def test_what_an_iteration_only_hands_on_is_right(device: Device) -> None:
     graph = forward(COLLECTED, n=2, s=4)
     names = [one.name for one in plan_graph(graph, PORTABLE).dispatches]
     assert names[1:] == ["scan begin", "map 2x3 + gather + sin", "scan slices", "scan end"]
@@ -186,10 +186,10 @@ model net = Net()
 
 @pytest.mark.adapter
 @pytest.mark.parametrize("buffers", [5, 8, 9])
-def test_carries_are_moved_a_few_at_a_time_and_rounds_counted_once(
+def test_carries_are_moved_a_few_at_a_time_and_iterations_counted_once(
     device: Device, buffers: int
 ) -> None:
-    """As few as two tensors in a kernel beside the number of the round."""
+    """As few as two tensors in a kernel beside the number of the iteration."""
     graph = forward(CARRIED, n=2, s=5)
     limits = replace(device.limits, storage_buffers=buffers)
     names = [one.name for one in plan_graph(graph, limits, device.style).dispatches]
@@ -243,7 +243,7 @@ def test_scans_and_their_gradients_are_right(device: Device) -> None:
         ("max(abs(h)) < 1.5", "u < 0"),
     ],
 )
-def test_rounds_that_are_left_out_change_nothing(
+def test_iterations_that_are_left_out_change_nothing(
     device: Device, condition: str, inner: str
 ) -> None:
     graph = forward(WITHIN.format(condition=condition, inner=inner), n=2, s=4)
@@ -256,8 +256,8 @@ def test_rounds_that_are_left_out_change_nothing(
 
 @pytest.mark.adapter
 @pytest.mark.parametrize("last", [4, 20])
-def test_no_kernel_of_a_round_behind_the_stop_does_anything(device: Device, last: int) -> None:
-    """A loop that is said to stop, and whose rounds would go on to count, counts those that run."""
+def test_no_kernel_of_an_iteration_behind_the_stop_does_anything(device: Device, last: int) -> None:
+    """A loop that stops counts the iterations that run, although later ones would count too."""
     graph = forward(UNMASKED.format(last=last), n=1)
     assert not any(stopping(graph))
     build = Builder()
@@ -291,7 +291,9 @@ def matrix_memory(s: int, d: int, *, optimized: bool) -> Graph:
 
 @pytest.mark.parametrize("style", Style)
 @pytest.mark.parametrize(("s", "d"), [(5, 16), (12, 4), (12, 16), (24, 32), (64, 64)])
-def test_what_rounds_and_others_read_in_two_shapes_is_planned(style: Style, s: int, d: int) -> None:
+def test_what_iterations_and_others_read_in_two_shapes_is_planned(
+    style: Style, s: int, d: int
+) -> None:
     """A loop reads a stored reshape of a sum for others, and not the sum."""
     for optimized in (False, True):
         verify_plan(plan_graph(matrix_memory(s, d, optimized=optimized), PORTABLE, style), PORTABLE)
@@ -305,27 +307,27 @@ def test_a_memory_that_is_a_matrix_is_trained(device: Device, s: int, d: int) ->
 
 
 @pytest.mark.adapter
-def test_a_step_that_recomputes_rounds_is_right(device: Device) -> None:
+def test_a_step_that_recomputes_iterations_is_right(device: Device) -> None:
     graph = elaborate_train(program(SUMMED), sizes={"batch": 2, "s": 9}, training=True).graph
     settings = TrainingSettings(Adam(lr=1e-2), recompute_above=0)
     assert_right(optimized_training_step(graph, settings, RewriteOptions()).graph, device)
 
 
-def test_a_plan_that_recomputes_takes_memory_by_the_square_root_of_its_rounds() -> None:
-    def temporaries(rounds: int, above: int | None) -> int:
-        sizes = {"batch": 64, "s": rounds}
+def test_a_plan_that_recomputes_takes_memory_by_the_square_root_of_its_iterations() -> None:
+    def temporaries(iterations: int, above: int | None) -> int:
+        sizes = {"batch": 64, "s": iterations}
         graph = elaborate_train(program(SUMMED), sizes=sizes, training=True).graph
         step = training_step(graph, TrainingSettings(Adam(), recompute_above=above))
         plan = plan_graph(step, PORTABLE)
         return sum(each.bytes for each in plan.buffers if each.role is Role.TEMPORARIES)
 
     slices = 64 * 8 * 4
-    assert [temporaries(rounds, None) // slices for rounds in (64, 1024)] == [260, 4100]
-    assert [temporaries(rounds, 0) // slices for rounds in (64, 1024)] == [46, 149]
+    assert [temporaries(iterations, None) // slices for iterations in (64, 1024)] == [260, 4100]
+    assert [temporaries(iterations, 0) // slices for iterations in (64, 1024)] == [46, 149]
 
 
 @pytest.mark.adapter
-def test_the_profile_counts_all_rounds(device: Device) -> None:
+def test_the_profile_counts_all_iterations(device: Device) -> None:
     graph = forward(LOOP, n=2, s=7)
     plan = plan_graph(graph, device.limits, device.style)
     found = profile_on(device, graph, plan)
@@ -335,7 +337,7 @@ def test_the_profile_counts_all_rounds(device: Device) -> None:
 
 
 @pytest.mark.parametrize("style", Style)
-def test_a_plan_does_not_grow_with_the_number_of_rounds(style: Style) -> None:
+def test_a_plan_does_not_grow_with_the_number_of_iterations(style: Style) -> None:
     few, many = (plan_graph(forward(LOOP, n=2, s=s), PORTABLE, style) for s in (16, 1024))
     assert len(few.kernels) == len(many.kernels)
     assert [one.name for one in few.dispatches if "scan" in one.name] == [
@@ -351,7 +353,7 @@ def test_a_plan_with_loops_is_data_and_prints_them() -> None:
     plan = plan_graph(forward(NESTED), PORTABLE)
     assert Plan.from_json(plan.as_json()) == plan
     text = str(plan)
-    assert "     3 rounds:\n" in text
+    assert "     3 iterations:\n" in text
     assert "scan begin" in text
     assert "scan slices" in text
 
@@ -368,14 +370,14 @@ def test_loops_run_one_inside_of_the_other() -> None:
 def test_more_is_carried_than_a_kernel_binds() -> None:
     names = [f"h{number}" for number in range(9)]
     lines = [f"  {name} = full([n, 4], {number})" for number, name in enumerate(names)]
-    rounds = [f"    {name} = tanh({name} + x[:, t])" for name in names]
+    iterations = [f"    {name} = tanh({name} + x[:, t])" for name in names]
     result = " + ".join(names)
     text = "\n".join(
         [
             "block Net()(x: [n, s, 4]) -> [n, 4]:",
             *lines,
             "  scan t in 0..s:",
-            *rounds,
+            *iterations,
             f"  return {result}",
             "",
             "model net = Net()",
@@ -397,7 +399,7 @@ def stopping_within(depth: int) -> str:
 
 @pytest.mark.parametrize("buffers", [4, 5, 8])
 def test_loops_that_stop_too_deep_for_an_adapter_are_refused(buffers: int) -> None:
-    """Every kernel of a round reads whether each loop around it goes on."""
+    """Every kernel of an iteration reads whether each loop around it goes on."""
     limits = DeviceLimits(storage_buffers=buffers)
     refused = list[int]()
     for depth in range(1, 9):
@@ -413,7 +415,7 @@ def test_loops_that_stop_too_deep_for_an_adapter_are_refused(buffers: int) -> No
 
 
 @pytest.mark.parametrize("count", range(5, 12))
-def test_a_round_of_a_loop_that_stops_reads_no_more_than_its_flag_leaves(count: int) -> None:
+def test_an_iteration_of_a_loop_that_stops_reads_no_more_than_its_flag_leaves(count: int) -> None:
     """With the flag, as many tensors as an adapter allows are bound to a kernel at most."""
     names = [f"x{number}" for number in range(count)]
     inputs = ", ".join(f"{name}: [n, 4]" for name in names)

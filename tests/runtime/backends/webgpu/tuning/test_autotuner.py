@@ -55,7 +55,7 @@ def product(*shapes: tuple[int, ...], op: Op | None = None) -> Graph:
 
 
 def test_a_way_takes_its_share_of_what_the_first_takes_in_the_same_turn() -> None:
-    """Whatever the clock of the adapter was; the first is not timed anew by later rounds."""
+    """Whatever the clock of the adapter was; the first is not timed anew by later iterations."""
     first, other, late = (KernelConfig(tile=tile) for tile in (SMALL, WIDE, SQUARE))
     race = SimpleNamespace(seconds=dict[KernelConfig, float]())
     turns = [{first: 4.0, other: 2.0}, {first: 2.0, other: 1.0}, {first: 2.0, other: 1.2}]

@@ -290,7 +290,7 @@ def test_a_step_keeps_what_makes_it_faster(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("simulated")
-def test_a_step_is_timed_as_the_middle_of_its_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_timed_as_the_middle_of_its_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([5.0, 1.0, 3.0, 2.0, 4.0, 9.0])
     monkeypatch.setattr(autotuner, "step_seconds", lambda *_: next(times))
     adapter = next(each.adapter for each in searches(PRODUCTS[8, 64, 8], 1))

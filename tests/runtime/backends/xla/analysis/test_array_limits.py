@@ -115,9 +115,9 @@ def test_what_was_not_compared_beyond_has_what_signed_numbers_count(
 
 
 def repeated(rows: int, width: int) -> Graph:
-    """A carry whose outer product is summed in each of some rounds; nothing else is as large."""
+    """A carry whose outer product is summed in each iteration; nothing else is as large."""
     inner = Builder()
-    inner.add(Input("round", DType.I32, ()))
+    inner.add(Input("iteration", DType.I32, ()))
     carry = inner.add(Input("carry.0", DType.F32, (width,)))
     wide = inner.add(Sin(), inner.add(Broadcast((rows, width), (1,)), carry))
     body = Body(inner.graph({"carry.0": inner.add(ReduceMax((0,)), wide)}))
@@ -127,7 +127,7 @@ def repeated(rows: int, width: int) -> Graph:
     return builder.graph({"last": builder.add_all(scan, start)[0]})
 
 
-def test_values_of_a_round_count() -> None:
+def test_values_of_an_iteration_count() -> None:
     require_countable(repeated(3, 2**30), 1)
     with pytest.raises(LimitError, match=re.escape("4,294,967,296 on each")):
         require_countable(repeated(4, 2**30), 1)

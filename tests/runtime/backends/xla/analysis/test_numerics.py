@@ -155,7 +155,7 @@ def test_products_read_copies_of_parameters_that_no_step_changes(
     assert np.abs(copied[3] - copied[2]).max() > 0.1
 
 
-def test_a_step_rounds_what_it_updates_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_iterations_what_it_updates_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     build = Builder()
     x = build.add(Input("x", DType.F32, (4, 8)))
     a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
@@ -375,7 +375,7 @@ def test_a_mean_over_steps_that_a_product_reads_is_not_rounded_by_any_of_them(fo
     np.testing.assert_allclose(found, 1 + (4 * 0.875**2 - 1) * (1 - 0.999**20), 1e-5)
 
 
-def test_a_mean_over_rounds_that_a_product_reads_is_not_rounded_by_any_of_them() -> None:
+def test_a_mean_over_iterations_that_a_product_reads_is_not_rounded_by_any_of_them() -> None:
     graph = forward(MEAN_OVER_ROUNDS, s=100)
     feeds = {"x": np.full((100, 4), 2, np.float32)}
     with choose_device("xla:cpu", precision=BF16).open(graph) as session:

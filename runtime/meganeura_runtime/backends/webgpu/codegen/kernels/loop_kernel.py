@@ -25,7 +25,7 @@ class Move:
     count: int
     dtype: DType
     inner: int = 0
-    rounds: int = 1
+    iterations: int = 1
 
 
 def move_kernel(
@@ -53,11 +53,11 @@ def move_kernel(
     group = f"(group.x + group.y * {across}u)" if rows > 1 else "group.x"
     lines = [f"let i = {group} * {WORKGROUP}u + lane;"]
     if is_read:
-        lines.append(f"let round = u32(b{number[counter]}[0]);")
+        lines.append(f"let iteration = u32(b{number[counter]}[0]);")
     for move in moves:
         position = "i"
         if move.inner:
-            before = f"i / {move.inner}u * {move.rounds}u + round"
+            before = f"i / {move.inner}u * {move.iterations}u + iteration"
             position = f"({before}) * {move.inner}u + i % {move.inner}u"
         moved = f"b{number[move.target]}[{position}] = b{number[move.source]}[i];"
         lines.append(f"if (i < {move.count}u) {{ {moved} }}")

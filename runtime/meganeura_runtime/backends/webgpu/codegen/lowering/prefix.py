@@ -13,9 +13,9 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import (
     guarded,
     integer,
 )
-from meganeura_runtime.backends.webgpu.ops.prefix import MergeRound, PrefixRound, RecurrenceRound
+from meganeura_runtime.backends.webgpu.ops.prefix import MergeStep, PrefixStep, RecurrenceStep
 
-REDUCES: tuple[type[Op], ...] = (PrefixRound, RecurrenceRound, MergeRound)
+REDUCES: tuple[type[Op], ...] = (PrefixStep, RecurrenceStep, MergeStep)
 
 COMBINED = {
     "sum": ("{0} + {1}", "{0} + {1}"),
@@ -27,24 +27,24 @@ COMBINED = {
 
 
 def reduction(value: Value) -> Reduction:
-    """The element, as the only term: each round is stored, as the next reads it elsewhere."""
+    """The element, as the only term: each iteration is stored, as the next reads it elsewhere."""
 
     def term(reading: ElementReader, kept: Index, _: Index) -> Term:
         match value.op:
-            case PrefixRound() as op:
+            case PrefixStep() as op:
                 return Term(_combined(reading, op, value, kept))
-            case RecurrenceRound() as op:
+            case RecurrenceStep() as op:
                 return Term(_composed(reading, op, value, kept))
-            case MergeRound() as op:
+            case MergeStep() as op:
                 return Term(_merged(reading, op, value, kept))
             case op:
-                raise TypeError(f"{op} is no round")
+                raise TypeError(f"{op} is no iteration")
 
     return Reduction(Kind.ONLY, ((1,),), term)
 
 
 def _positions(
-    op: PrefixRound | RecurrenceRound, shape: Sequence[int], kept: Index
+    op: PrefixStep | RecurrenceStep, shape: Sequence[int], kept: Index
 ) -> list[BoundsCheck]:
     """The positions along the axis that an element combines, its own first."""
     step = op.distance if op.backward else -op.distance
@@ -52,7 +52,7 @@ def _positions(
     return [BoundsCheck(at + step * number, 1, shape[op.axis]) for number in range(op.terms)]
 
 
-def _combined(reading: ElementReader, op: PrefixRound, value: Value, kept: Index) -> Expression:
+def _combined(reading: ElementReader, op: PrefixStep, value: Value, kept: Index) -> Expression:
     """x[t], x[t - d], ... combined; a combination with nothing changes nothing."""
     (x,) = value.operands
     make = reading.make
@@ -64,7 +64,7 @@ def _combined(reading: ElementReader, op: PrefixRound, value: Value, kept: Index
     return total
 
 
-def _composed(reading: ElementReader, op: RecurrenceRound, value: Value, kept: Index) -> Expression:
+def _composed(reading: ElementReader, op: RecurrenceStep, value: Value, kept: Index) -> Expression:
     """a[t] a[t - d] ..., or b[t] + a[t] (b[t - d] + a[t - d] (...)); before the first, (1, 0)."""
     a, b = value.operands
     make, dtype = reading.make, a.type.dtype
@@ -85,7 +85,7 @@ class _Merge:
     """Two neighbouring sorted runs A and B, at the places from `start`, `middle` up to `stop`."""
 
     reading: ElementReader
-    op: MergeRound
+    op: MergeStep
     values: Value
     kept: Index
 
@@ -158,7 +158,7 @@ class _Merge:
         return low
 
 
-def _merged(reading: ElementReader, op: MergeRound, value: Value, kept: Index) -> Expression:
+def _merged(reading: ElementReader, op: MergeStep, value: Value, kept: Index) -> Expression:
     """The element of two sorted runs at a place of both together, found by binary search.
 
     O. Green, R. McColl and D. Bader, "GPU merge path: a GPU merging algorithm", ICS 2012.

@@ -258,7 +258,7 @@ def multiply(
                 emitter.line(f"{sums}{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")
 
 
-def multiply_in_rounds(
+def multiply_in_iterations(
     emitter: WgslEmitter, tile: Tile, left: SharedMemoryBank, right: SharedMemoryBank
 ) -> None:
     """The same products in the same order, of which each iteration of a loop has a few terms."""

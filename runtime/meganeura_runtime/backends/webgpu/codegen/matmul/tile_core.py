@@ -12,7 +12,7 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import 
     SharedMemoryBank,
     SharedMemoryTile,
     multiply,
-    multiply_in_rounds,
+    multiply_in_iterations,
 )
 from meganeura_runtime.backends.webgpu.codegen.matmul.subgroup_matrices import (
     Matrices,
@@ -69,7 +69,7 @@ class LaneCore(TileCore):
         self._tile = tile
         self._banks = SharedMemoryBank("left", tile.rows), SharedMemoryBank("right", tile.columns)
         self._multiply: Callable[[WgslEmitter, Tile, SharedMemoryBank, SharedMemoryBank], None] = (
-            multiply_in_rounds if is_short(contraction) else multiply
+            multiply_in_iterations if is_short(contraction) else multiply
         )
 
     def shared(self) -> Sequence[str]:

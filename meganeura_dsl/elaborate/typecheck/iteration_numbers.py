@@ -1,4 +1,4 @@
-"""Whole numbers and conditions that differ from round to round of a scan, as tensors of no axes.
+"""Integers and conditions that differ by iteration of a scan, as tensors of no axes.
 
 The index of a scan is a symbol that the prover knows, and in the graph an i32.
 """
@@ -8,7 +8,7 @@ from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_condition
@@ -26,7 +26,7 @@ _KINDS: dict[str, Relation] = {
 
 def lifted(frame: Frame, span: Span, value: ElabValue) -> ElabValue:
     """A number or condition of an iteration as a tensor; anything else as it is."""
-    if not frame.state.differs_by_round(value):
+    if not frame.state.differs_by_iteration(value):
         return value
     if isinstance(value, Dim):
         return number(frame, span, value)
@@ -66,7 +66,7 @@ def _scan_of(frame: Frame, span: Span, atom: Atom) -> OpenScan | None:
         return scans.get(atom)
     if not atom.variables().isdisjoint(scans):
         cure = "divide as real numbers: `floor(f32(t) / 2)`"
-        raise ProblemError(DiffersByRound(frame.location(span), f"the quotient `{atom}`", cure))
+        raise ProblemError(DiffersByIteration(frame.location(span), f"the quotient `{atom}`", cure))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Scans that have no round for some sizes: what is left then, and what may not be said."""
+"""Scans that have no iteration for some sizes: what is left then, and what may not be said."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,10 +25,10 @@ def _slopes(x: np.ndarray, _: int) -> np.ndarray:
     h, a, slope = x[:, 0], 2 * x[:, 0], 0 * x[:, 0]
     for t in range(1, x.shape[1]):
         h, slope = h * a + x[:, t], slope * a + h
-    rounds = x.shape[1] - 1
+    iterations = x.shape[1] - 1
     others = np.zeros_like(x[:, 0])
-    if rounds:
-        others[0] = x[:, 0].sum() * rounds * a[0].mean() ** (rounds - 1) / 3
+    if iterations:
+        others[0] = x[:, 0].sum() * iterations * a[0].mean() ** (iterations - 1) / 3
     return slope + others
 
 
@@ -53,7 +53,7 @@ WORKS = {
         "  y = x\n  scan t in 1..s:\n    y[:, t - 1] = 2 * x[:, t]\n  return y[:, 0]\n",
         lambda x, _: x[:, 0] if x.shape[1] == 1 else 2 * x[:, 1],
     ),
-    "what fits only where there is a round": (
+    "what fits only where there is an iteration": (
         (
             "  h = x[:, 0]\n  scan t in 1..s:\n    rest = x[:, 1:]\n"
             "    c = rearrange(rest, [n, q, d] -> [n, d, q]) |> conv(ones([3, 1, 1]), groups=3)\n"
@@ -76,7 +76,7 @@ WORKS = {
         "  h = x[:, 0]\n  scan t in 1..s while t < 2:\n    h = h + x[:, t]\n  return h\n",
         lambda x, _: x[:, :2].sum(1),
     ),
-    "a gradient in each round": (
+    "a gradient in each iteration": (
         (
             "  h = x[:, 0]\n  scan t in 1..s:\n    h = h - 0.1 * grad(sum(h * h * x[:, t]), h)\n"
             "  return h\n"
@@ -90,14 +90,14 @@ WORKS = {
         ),
         lambda x, k: x[:, 0] + (1 if k > 1 else -1) * x[:, 1:].sum(1),
     ),
-    "a gradient through rounds that may not be there": (
+    "a gradient through iterations that may not be there": (
         (
             "  h = x[:, 0]\n  a = 2 * h\n  b = sum(h)\n  scan t in 1..s:\n    h = h * a + x[:, t]\n"
             "    b = b * mean(a[0:1])\n  g = grad(sum(h), a)\n  return g + grad(b, a)\n"
         ),
         _slopes,
     ),
-    "a gradient of what is never read without rounds": (
+    "a gradient of what is never read without iterations": (
         (
             "  a = x[:, 0]\n  h = ones([n, 3])\n  scan t in 1..s:\n    h = h * x[:, t] + a\n"
             "  return grad(sum(h), a)\n"
@@ -162,36 +162,36 @@ REFUSED = {
         "  scan t in 1..s:\n    y[:, t - 1] = x[:, t]\n  return y[:, 0]\n",
         ["E0305"],
     ),
-    "what is known in a round, behind it": (
+    "what is known in an iteration, behind it": (
         "  h = x[:, 0]\n  scan t in 1..s:\n    h = h + x[:, t]\n  return h + mean(x[:, 1:], 1)\n",
         ["E0305"],
     ),
-    "a part that is in a round, behind it": (
+    "a part that is in an iteration, behind it": (
         (
             "  h = x[:, 0]\n  scan t in 1..s:\n    h = h + x[:, t] + mean(x[:, 1:], 1)\n"
             "  return h + mean(x[:, 1:], 1)\n"
         ),
         ["E0305"],
     ),
-    "what a fact of a round says of the sizes": (
+    "what a fact of an iteration says of the sizes": (
         (
             "  h = x[:, 0]\n  scan t in 1..s:\n    at = argmax(x[:, 1:], 1) |> Kept(s - 1)\n"
             "    h = h + f32(at) + x[:, t]\n  return h + mean(x[:, 1:], 1)\n"
         ),
         ["E0305"],
     ),
-    "what whole numbers of a round say of the sizes": (
+    "what whole numbers of an iteration say of the sizes": (
         (
             "  h = x[:, 0]\n  scan t in 1..s:\n    at = ids |> Kept(s - 1)\n"
             "    h = h + f32(at) + x[:, t]\n  return h + mean(x[:, 1:], 1)\n"
         ),
         ["E0305"],
     ),
-    "more rounds than none, for no size": (
+    "more iterations than none, for no size": (
         "  h = x[:, 0]\n  scan t in s..0:\n    h = h + x[:, t]\n  return h\n",
         ["E0335"],
     ),
-    "no rounds, said so": (
+    "no iterations, said so": (
         "  h = x[:, 0]\n  scan t in 3..3:\n    h = h + f32(t)\n  return h\n",
         ["E0335"],
     ),
@@ -199,7 +199,7 @@ REFUSED = {
         "  h = x[:, 0]\n  scan t in 1..s + 1:\n    h = h + x[:, t]\n  return h\n",
         ["E0315"],
     ),
-    "rounds from below 0": (
+    "iterations from below 0": (
         "  h = x[:, 0]\n  scan t in s - 2..s:\n    h = h + x[:, t]\n  return h\n",
         ["E0305"],
     ),
@@ -218,7 +218,7 @@ def _with_ids(body: str) -> str:
 
 
 @each_of("name", REFUSED)
-def test_what_does_not_hold_without_a_round(name: str) -> None:
+def test_what_does_not_hold_without_an_iteration(name: str) -> None:
     body, wanted = REFUSED[name]
     assert codes(_with_ids(body)) == wanted
 

@@ -1,4 +1,4 @@
-"""An `if` whose condition changes from round to round, where the number of rounds is open."""
+"""An `if` whose condition changes by iteration, where the number of iterations is open."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def _check(text: str) -> pipeline.CheckResult:
 
 
 @pytest.mark.parametrize("name", PROVED)
-def test_both_sides_are_proved_for_any_round(name: str) -> None:
+def test_both_sides_are_proved_for_any_iteration(name: str) -> None:
     text = f"{HEAD}{PROVED[name]}  return x\n"
     models = "".join(
         f"expect B(depth={depth}) maps [2, {size}] -> [2, {size}]\n"

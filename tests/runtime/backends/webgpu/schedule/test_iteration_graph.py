@@ -1,9 +1,9 @@
-"""A round of a scan for kernels: which of its values are outputs, each of them once."""
+"""An iteration of a scan for kernels: which of its values are outputs, each of them once."""
 
 import pytest
 
 from meganeura_dsl.ir.ops import Scan
-from meganeura_runtime.backends.webgpu.schedule.loop_schedule import round_graph
+from meganeura_runtime.backends.webgpu.schedule.loop_schedule import iteration_graph
 from tests.scans import forward
 
 
@@ -20,7 +20,7 @@ def test_what_is_carried_is_collected_from_where_it_is(collected: int) -> None:
         s=4,
     )
     (op,) = {value.op for value in graph.values if isinstance(value.op, Scan)}
-    made = round_graph(op)
+    made = iteration_graph(op)
     carried, *others = made.graph.outputs
     assert set(made.given) == {carried, *others}
     assert len(others) == 1
