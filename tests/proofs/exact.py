@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, cast
 
 import numpy as np
@@ -91,7 +91,7 @@ class Exact(Interpreted):
         return not x.form.terms
 
     def number(self, value: Fraction | int) -> Exactly:
-        return Exactly(NORMAL.of(number(Fraction(value))))
+        return _number(Fraction(value))
 
     def function(self, name: str, x: Exactly) -> Exactly:
         if name == "exp" and x.form.terms.get(UNIT, Fraction(0)) < _NEGLIGIBLE:
@@ -137,6 +137,11 @@ class Exact(Interpreted):
             found += value * self.order[atom]
         assert len(x.terms) == 1 or sorted(x.terms.values()) == [-1, 1], x.text
         return found
+
+
+@cache
+def _number(value: Fraction) -> Exactly:
+    return Exactly(NORMAL.of(number(value)))
 
 
 def exactly(array: Array) -> Array:

@@ -74,12 +74,26 @@ class Atom:
         return isinstance(other, Atom) and self._hash == other._hash and self.text == other.text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
     """A product under sums over the bound indices."""
 
     bound: Bound
     factors: tuple[tuple[Atom, Fraction], ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.bound, self.factors))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Term)
+            and self._hash == other._hash
+            and (self.bound, self.factors) == (other.bound, other.factors)
+        )
 
     @cached_property
     def text(self) -> str:
@@ -135,6 +149,8 @@ class Polynomial:
         return value if not others and term == UNIT else None
 
     def __add__(self, other: "Polynomial") -> "Polynomial":
+        if not self.terms or not other.terms:
+            return self if self.terms else other
         return sum_of((*self.terms.items(), *other.terms.items()))
 
     def __sub__(self, other: "Polynomial") -> "Polynomial":

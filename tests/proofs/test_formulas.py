@@ -39,7 +39,7 @@ EXAMPLES: list[Example] = [
         if type(each.op).__name__ not in WITHOUT_FORMULA
     ),
 ]
-PLACES = effort(2, 20)
+PLACES = effort(1, 20)
 """Elements of each result that are compared."""
 
 

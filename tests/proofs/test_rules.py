@@ -32,7 +32,8 @@ BY_NIGHT = {
     *(f"copies-{name}" for name in ("Erf", "Floor", "Round", "Logistic", "Maximum", "Sub", "Mul")),
 }
 """Rules for which others of their kind stand by day."""
-FAULTS = effort([each for each in RULE_FAULTS if each[0] not in BY_NIGHT], RULE_FAULTS)
+DAILY = [each for each in RULE_FAULTS if each[0] not in BY_NIGHT | {"winograd"}]
+FAULTS = effort(DAILY[::2], RULE_FAULTS)
 TRIED = effort([name for name in RULES if name not in BY_NIGHT], [*RULES])
 
 
