@@ -1,5 +1,8 @@
 """`build -o model.mgb` and `run model.mgb`: a model in one file."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +38,17 @@ def test_a_compiled_model_gives_what_the_model_gives(meganeura: Command, tmp_pat
     assert "output: float32[2, 10]" in shown.out
     plain, fast = (np.load(tmp_path / f"{name}.npy") for name in ("plain", "fast"))
     np.testing.assert_allclose(fast, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_another_process_compiles_the_same_bytes(meganeura: Command, tmp_path: Path) -> None:
+    """So a model of somebody else can be compared with one that is built anew."""
+    build(meganeura, tmp_path)
+    again = tmp_path / "again.mgb"
+    files = ("--weights", str(tmp_path / "in.safetensors"), "-o", str(again))
+    command = [sys.executable, "-m", "meganeura", "build", "digits_cnn", "--mode", "infer"]
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    subprocess.run([*command, *SIZES, *files], check=True, env=environment, stdout=subprocess.PIPE)
+    assert again.read_bytes() == (tmp_path / "model.mgb").read_bytes()
 
 
 def test_it_can_be_built_as_it_is_written(meganeura: Command, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ class Normal:
         """The product, powers of a sum that are natural numbers multiplied out."""
         for one, other in ((left, right), (right, left)):
             if one.constant is not None:
-                return other.scaled(one.constant)
+                return self.settled(other.scaled(one.constant))
         parts: list[tuple[Term, Fraction]] = []
         for first, value in left.terms.items():
             for other, factor in right.terms.items():
