@@ -6,8 +6,8 @@ and equal operands are equal. Nothing is ever searched here.
 
 from collections.abc import Hashable, Iterable
 
-from meganeura_verify import require
-from meganeura_verify.terms import Value
+from meganeura_verify import CertificateError, require
+from meganeura_verify.terms import NODE_TAGS, Value
 
 Node = tuple[str, tuple[int, ...], tuple[Value, ...], Value]
 
@@ -29,19 +29,19 @@ class Equalities:
 
     def root(self, number: int) -> int:
         """The number that stands for all nodes equal to one."""
-        require(type(number) is int and 0 <= number < len(self._parent), f"no node {number}")
-        while self._parent[number] != number:
-            self._parent[number] = self._parent[self._parent[number]]
-            number = self._parent[number]
+        parent = self._parent
+        if type(number) is not int or not 0 <= number < len(parent):
+            raise CertificateError(f"no node {number}")
+        while parent[number] != number:
+            parent[number] = number = parent[parent[number]]
         return number
 
     def canonical(self, value: Value) -> Value:
         """A value in which each node is the one that stands for its equals."""
-        if isinstance(value, tuple) and value[:1] == ("node",):
-            return ("node", self.root(value[1]))
-        if isinstance(value, tuple) and value[:1] == ("nodes",):
-            return ("nodes", tuple(map(self.root, value[1])))
-        return value
+        if not isinstance(value, tuple) or not value or value[0] not in NODE_TAGS:
+            return value
+        tag, numbers = value
+        return (tag, self.root(numbers) if tag == NODE_TAGS[0] else tuple(map(self.root, numbers)))
 
     def type_of(self, number: int) -> Value:
         """The type of a node."""

@@ -93,7 +93,8 @@ class Replay(Equalities):
     def apply(self, rule: Rule, bound: Mapping[str, Value]) -> None:
         """Add what a rule states; raises `CertificateError` where something it asks for lacks."""
         for atom in rule.atoms:
-            require(self.holds(atom, bound), f"{rule.name}: {atom} does not hold")
+            if not self.holds(atom, bound):
+                raise CertificateError(f"{rule.name}: {atom} does not hold")
         if rule.is_rewrite:
             self.join(bound["e"][1], self.build(rule.then[0], bound)[1], (rule, bound))
             return

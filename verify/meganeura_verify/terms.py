@@ -6,6 +6,7 @@ A value is a number, a text, a tuple of integers (a vector), or one of three tag
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from meganeura_verify import CertificateError, require
@@ -113,10 +114,12 @@ def evaluate(term: Term, bound: Mapping[str, Value], type_of: Callable[[int], Va
             return len(_items(vector))
         case "vec-get", [vector, int(place)]:
             items = _items(vector)
-            require(0 <= place < len(items), f"no item {place} in {items}")
+            if not 0 <= place < len(items):
+                raise CertificateError(f"no item {place} in {items}")
             return ("node", items[place]) if vector[:1] == ("nodes",) else items[place]
         case "vec-set", [tuple(vector), int(place), item]:
-            require(0 <= place < len(vector), f"no item {place} in {vector}")
+            if not 0 <= place < len(vector):
+                raise CertificateError(f"no item {place} in {vector}")
             return (*vector[:place], item, *vector[place + 1 :])
         case "not", [bool(value)]:
             return not value
@@ -136,6 +139,7 @@ def _items(vector: Value) -> Sequence[Value]:
     return vector[1] if vector[:1] == ("nodes",) else vector
 
 
+@lru_cache(maxsize=1024)
 def _literal(word: str) -> Value:
     if word in ("true", "false"):
         return word == "true"
@@ -149,7 +153,8 @@ def _literal(word: str) -> Value:
 
 def _arithmetic(operator: str, left: Value, right: Value) -> Value:
     """The arithmetic of integers and floats; an integer quotient is rounded towards 0."""
-    require(type(left) is type(right) and type(left) in (int, float), f"{left} {operator} {right}")
+    if type(left) is not type(right) or type(left) not in (int, float):
+        raise CertificateError(f"{left} {operator} {right}")
     if operator == "/":
         require(right != 0, "a division by 0")
         if isinstance(left, float):
