@@ -71,7 +71,7 @@ def _metric_reports(
 
     if {*named_metrics(settings)} == {LOSS}:
         return
-    with suppress(ProblemError, ProblemsError):  # of the program, and told of it
+    with suppress(ProblemError, ProblemsError):  # of the program, and reported there
         graph = pipeline.elaborate_train(program, train, sizes={}, training=True).graph
         measured = tuple(name for name in graph.outputs if not isinstance(name, Objective))
         for problem in metric_problems(settings, written, measured):
@@ -93,7 +93,7 @@ def _data_reports(
     from meganeura_runtime.io.data.dataset import match_data
     from meganeura_runtime.train.spec.step_graphs import TrainSignature
 
-    with suppress(ProblemError, ProblemsError):  # of the program, and told of it
+    with suppress(ProblemError, ProblemsError):  # of the program, and reported there
         input_spec = TrainSignature.of(program, train, settings).input_spec
         try:
             match_data(open_data(path), input_spec, path, written["data"].span)
@@ -146,7 +146,7 @@ def _path_reports(
     from meganeura_dsl.settings.parameter_groups import group_problems
     from meganeura_dsl.settings.settings_problems import RefusedRule
 
-    with suppress(ProblemError, ProblemsError):  # of the program, and told of it
+    with suppress(ProblemError, ProblemsError):  # of the program, and reported there
         forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
         for problem in group_problems(settings, written, forward.parameters):
             reason = problem.reason if isinstance(problem, RefusedRule) else None

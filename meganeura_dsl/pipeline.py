@@ -157,7 +157,7 @@ def elaborate_tokens(
 def token_models(
     program: Program, train: str
 ) -> tuple[tuple[str, Callable[[generation.TokenStep], generation.TokenGraph]], ...]:
-    """The models that a `train` block applies, by name, each with what elaborates its steps."""
+    """The models that a `train` block applies, by name, each with what elaborates a step of it."""
     node = program.module.trains[program.train(train)]
     return tuple(
         (model.name.text, partial(generation.elaborate_tokens, module, model, {}))

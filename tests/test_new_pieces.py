@@ -41,7 +41,7 @@ WITH_CODES: Edits = {
     "meganeura.cli.commands.check": [
         ('    GITHUB = "github"\n', '    GITHUB = "github"\n    CODES = "codes"\n'),
         (
-            "        case _:\n            assert_never(shape)\n\n\ndef _within",
+            "        case _:\n            assert_never(shape)\n\n\ndef _annotate",
             """        case Format.CODES:
             from meganeura_dsl.diagnostics.codes import code_line
 
@@ -51,7 +51,7 @@ WITH_CODES: Edits = {
             assert_never(shape)
 
 
-def _within""",
+def _annotate""",
         ),
     ]
 }

@@ -182,7 +182,7 @@ SERVER = MeganeuraServer()
 
 @SERVER.feature(types.INITIALIZED)
 async def initialized(server: MeganeuraServer, _: types.InitializedParams) -> None:
-    """Ask to be told of programs that change on disk, as those are that open ones import."""
+    """Ask for notifications of programs that change on disk, as those are that open ones import."""
     workspace = server.client_capabilities.workspace
     watched = workspace.did_change_watched_files if workspace else None
     if watched is not None and watched.dynamic_registration:

@@ -9,6 +9,6 @@ from meganeura_dsl.ir.graph import Builder, Value
 
 
 def kink_values(build: Builder, values: Iterable[Value]) -> list[Value]:
-    """Returns the chosen piece of each value with a kink, made in `build`."""
+    """Adds to `build` the branch index of each value with a kink, and returns them."""
     pieces = (value.op.chosen_piece(build, value) for value in values)
     return [chosen for chosen in pieces if chosen is not None]

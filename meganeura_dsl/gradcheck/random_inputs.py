@@ -241,7 +241,7 @@ def _narrow(allowed: dict[str, list[int]], uses: Sequence[Use]) -> None:
             key=lambda name: len(allowed.get(name, ())),
         )
         if len(allowed.get(longest, ())) < 2:
-            return  # the cases are left out, and told
+            return  # the cases are left out and reported
         allowed[longest] = allowed[longest][: len(allowed[longest]) // 2]
 
 

@@ -93,7 +93,7 @@ def _lengths(block: ast.Block, lists: Mapping[str, Sequence[object]]) -> dict[st
     """The length of each list, of which a `where` makes some as long as the shortest of them."""
     lengths = {name: len(each) for name, each in lists.items()}
     pairs = [pair for fact in block.where if (pair := _of_one_length(fact)) <= lengths.keys()]
-    for _ in pairs:  # a length is handed on from pair to pair
+    for _ in pairs:  # a length passes from pair to pair
         for pair in pairs:
             lengths |= dict.fromkeys(pair, min((lengths[name] for name in pair), default=0))
     return lengths

@@ -4,7 +4,7 @@ Such a value is the same however the examples are divided into batches, if the s
 and the function is applied to them: a mean over chosen elements is one of sums. A value in which
 examples meet otherwise, as the logits of a contrastive loss or a deviation over the batch, is not.
 
-The graph has sizes as symbols, so that axes of examples are told from others by their size.
+The graph has sizes as symbols, so that axes of examples differ from others by their size.
 """
 
 from collections.abc import Iterable, Mapping

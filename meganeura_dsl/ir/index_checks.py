@@ -331,7 +331,7 @@ def counted_by(value: Value) -> Iterator[tuple[Value, Size]]:
     """Yields values that a comparison compares with 0, 1, ..., and the count of those.
 
     Where it varies along the axis of these numbers, each of its elements is compared with one of
-    them alone, which picks nothing.
+    them alone, which indexes nothing.
     """
     if value.op == Compare("eq"):
         for one, other in (value.operands, value.operands[::-1]):

@@ -89,9 +89,9 @@ _ENDS = (StopGradient, Floor, Round, Moved)
 
 
 def reached_values(loss: Value, ends: frozenset[int] = frozenset()) -> tuple[Value, ...]:
-    """The parameters that the gradient of a loss reaches, and those of the ids `ends` on its way.
+    """The parameters that the gradient of a loss reaches.
 
-    It goes no further than these.
+    The walk stops at values whose ids are in `ends`; those that it meets are in the result too.
     """
     found: list[Value] = []
     seen: set[int] = set()

@@ -31,7 +31,7 @@ class OutputRole(str):  # noqa: SLOT000 - its fields are those of the dataclasse
 class IndexCheck(OutputRole):
     """The largest of the values of an index, as u32[]; a step whose is not below `below` is wrong.
 
-    Negative numbers are larger than any size there. `location` is the line that picks something.
+    Negative numbers are larger than any size there. `location` is the line that indexes.
     """
 
     number: int

@@ -69,7 +69,7 @@ def group_problems(
 ) -> Iterator[Problem]:
     """Paths that match no parameter, and parameters that their optimizer cannot move.
 
-    `written` are the settings of the program; what a run was given besides has its own place.
+    `written` are the settings of the program, without those that were given for one run.
     """
     names = tuple(each.name for each in parameters if each.kind == "param")
     named = (

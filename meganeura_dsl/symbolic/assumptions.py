@@ -157,7 +157,7 @@ class Facts:
         return normal
 
     def least_value(self, size: Size) -> int:
-        """The size where all its variables are as small as they may be; 1 where it has none."""
+        """The value of the size where each variable has its smallest allowed value."""
         if isinstance(size, int):
             return size
         if size not in self._least_values:

@@ -74,10 +74,10 @@ def require_writable(
 ) -> None:
     """Refuse an output file before anything is computed.
 
-    `kinds` are what the command can write, told apart by suffix. `reads` are the files and folders
-    that it was given, `beside` the files that it writes with `output`, which `option` names. Raises
-    `typer.BadParameter` for another suffix and for `force` without a file, and `ProblemError` for
-    a file that is to stay as it is.
+    `kinds` are what the command can write, distinguished by suffix. `reads` are the files and
+    folders that it was given, `beside` the files that it writes with `output`, which `option`
+    names. Raises `typer.BadParameter` for another suffix and for `force` without a file, and
+    `ProblemError` for a file that is to stay as it is.
     """
     if output is None:
         if force:

@@ -74,8 +74,8 @@ class BuiltinCall:
     def tensor(self, index: int) -> Tensor:
         """The positional argument at `index`, which must be a tensor.
 
-        In an iteration of a scan a whole number or a truth value is one too: what differs from
-        iteration to iteration for some sizes is the same in all iterations for others.
+        In a scan, integers and truth values count as tensors too: whether one differs by
+        iteration depends on the sizes.
         """
         if index >= len(self.arguments):
             raise self.fault("needs another tensor")

@@ -52,7 +52,7 @@ def one_hot(call: BuiltinCall) -> ElabValue:
 
 
 def gather(call: BuiltinCall) -> ElabValue:
-    """The slices of a table that ids pick."""
+    """The slices of a table at the given ids."""
     table, ids = call.tensor(0), call.tensor(1)
     _require_ids(call, (table, ids), 1)
     axis = call.axis(call.option(2, "axis", 0), table.type.rank)

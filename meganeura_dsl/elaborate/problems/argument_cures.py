@@ -247,9 +247,9 @@ def classes_cure(value: Tensor, call: str) -> Help | None:
 
 
 def one_of_each_row(value: Tensor) -> Help | None:
-    """The `gather` of one entry of each row, where one of all rows was picked for each.
+    """The `gather` of one entry of each row, where one of all rows was gathered for each.
 
-    None unless as many entries were picked as there are rows.
+    None unless as many entries were gathered as there are rows.
     """
     while not isinstance(value.op, ops.Gather):
         before = main_operand(value)

@@ -295,7 +295,7 @@ def _kept(windows: list[Window]) -> Iterator[Changes]:
 
 
 def _kept_in_all(windows: list[Window]) -> Iterator[Changes]:
-    """Such a padding in all convolutions that have none, with and without pools that overlap."""
+    """Padding that keeps sizes in all unpadded convolutions, with and without overlapping pools."""
     bare = [each for each in windows if each.pad == 0 and each.keeping]
     convolutions = [each for each in bare if not each.is_pool]
     overlapping = [each for each in bare if each.is_pool and each.k > each.stride]

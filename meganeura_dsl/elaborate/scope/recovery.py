@@ -2,8 +2,8 @@
 
 A block that a check has refused is run again with a `Recovery` in its outermost frame. A statement
 that fails leaves what it binds unknown; one that speaks of something unknown is left out, because
-what could be said of it would follow from the problem before. So no problem is told twice, and
-none that is not the program's own. A problem that a further fact would cure hides what is behind
+what could be said of it would follow from the problem before. So no problem is reported twice, and
+none that only follows from another. A problem that a further fact would cure hides what is behind
 it: the block is run once more with that fact.
 """
 

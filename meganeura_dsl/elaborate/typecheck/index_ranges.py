@@ -229,7 +229,7 @@ def _computed(value: Tensor) -> Reach | None:
                     try:
                         array = op.evaluate_all(*given)[each.index]
                     except OutsideError:
-                        return None  # another index, which is told by itself
+                        return None  # another index, which is reported separately
             arrays[each.id] = np.asarray(array).astype(STORED[each.type.dtype])
     low, high = ((int(end(arrays[value.id])),) for end in (np.min, np.max))
     return Reach(low, high, high, low)

@@ -51,7 +51,7 @@ def run(source: Source, tokens: Sequence[Token]) -> Outcome:
     """Parse the tokens of one declaration; raises `ProblemError` for a phrase that is refused."""
     parser, index = _interactive(source, tokens), 0
     try:
-        for index, _ in enumerate(parser.iter_parse()):  # noqa: B007 - the last one is told below
+        for index, _ in enumerate(parser.iter_parse()):  # noqa: B007 - the last one is reported below
             pass
     except UnexpectedToken as error:
         value = _value_at_end(parser, cast("_Symbol", error.token))

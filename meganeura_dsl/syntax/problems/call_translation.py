@@ -313,7 +313,7 @@ def _joined(name: str, value: str, arguments: Sequence[str]) -> Help | None:
 
 
 def _moved(name: str, subject: str, axes: list[str], given: Sequence[str]) -> Help | None:
-    """A permutation of named axes."""
+    """The permutation of axes that a call of another library names, as `rearrange`."""
     places = [int(each) for each in given if _INTEGER.fullmatch(each)]
     rank = len(axes)
     if len(places) != len(given) or any(not -rank <= each < rank for each in places):

@@ -19,7 +19,7 @@ class _Layer:
     arguments: tuple[str, ...]
     label: str
     written: Callable[[Mapping[str, str]], str | None]
-    """The call here by the arguments that are given; None if they have no form here."""
+    """Writes the call in this language from its arguments; None if it has no equivalent."""
 
 
 def _linear(size: str) -> Callable[[Mapping[str, str]], str | None]:

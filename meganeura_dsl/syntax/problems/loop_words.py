@@ -14,7 +14,7 @@ _NUMBERS = ("i", "j", "k", "r", "at")
 """Names of the number of an iteration, of which the first is taken that is not used."""
 
 _LISTS = ("values", "items", "parts")
-"""Names of a list that the header holds, of which the first is taken that is not used."""
+"""Candidate names for a list written in the header; the first unused one is taken."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Iterations:
 def iterations_of(keyword: str, names: str, over: str, block: str) -> Iterations | None:
     """Returns the loop over a range that `keyword names in over:` is; None if that is not known.
 
-    `block` is the text of the declaration, in which lists and inputs are told apart.
+    `block` is the text of the declaration, in which lists and inputs are distinguished.
     """
     names, over = " ".join(names.split()), " ".join(over.split())
     backwards = (called := _argument("reversed", over)) is not None

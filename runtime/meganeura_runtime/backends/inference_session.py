@@ -38,9 +38,9 @@ def open_inference(
 ) -> Session:
     """A session of a graph whose parameters change only when they are written.
 
-    Its optimized form is cached. `bounds` are what is known besides of inputs that are indices, as
-    the program says it. Raises `ProblemError` as `RewriteOptions.optimize` does, and at
-    each step for indices that are out of range.
+    Its optimized form is cached. `bounds` are the known ranges of inputs that are indices. Raises
+    `ProblemError` as `RewriteOptions.optimize` does, and at each step for indices that are out of
+    range.
     """
     checked = with_checks(graph)
     if rewriting.enabled:

@@ -5,7 +5,7 @@ import { brief, el, fill, takeDropped } from "./dom.ts";
 import type { InputForm, PageForm } from "./form.ts";
 import type { Widget } from "./inputs.ts";
 import { described, widgetFor } from "./inputs.ts";
-import type { Link } from "./link.ts";
+import type { Link } from "./worker_client.ts";
 import { outputView } from "./outputs.ts";
 import type { Contents } from "./protocol.ts";
 

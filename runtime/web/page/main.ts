@@ -1,7 +1,7 @@
 /** The page: it reads what `meganeura build` put into it, and shows a model or a training step. */
 
 import { inferencePage } from "./infer.ts";
-import { Failed, Link } from "./link.ts";
+import { Failed, Link } from "./worker_client.ts";
 import type { DataFile } from "./protocol.ts";
 import { calm, chip, failed, form, main, start, text, unpacked } from "./shell.ts";
 import type { TrainingPage } from "./train.ts";

@@ -2,7 +2,7 @@
 
 import { dropzone, el, fill, megabytes } from "./dom.ts";
 import type { PageForm } from "./form.ts";
-import { Failed } from "./link.ts";
+import { Failed } from "./worker_client.ts";
 import type { Opened } from "./protocol.ts";
 
 export const form = JSON.parse(text("meganeura-form")) as PageForm;

@@ -5,7 +5,7 @@ import { Curve } from "./curve.ts";
 import { brief, download, dropzone, el, fill } from "./dom.ts";
 import type { PageForm, PictureForm } from "./form.ts";
 import { drawing } from "./inputs.ts";
-import type { Link } from "./link.ts";
+import type { Link } from "./worker_client.ts";
 import type { Contents, DataFile, RunState } from "./protocol.ts";
 import { shown } from "../src/tensor.ts";
 

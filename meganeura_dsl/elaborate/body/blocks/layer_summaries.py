@@ -151,7 +151,7 @@ def _from_symbols(
 
 
 def _of_all_files(symbolic: SymbolicApplication, inner: Frame, block: ast.Block) -> Summary | None:
-    """The summary in symbols of a standard block, which all files share, if it has one."""
+    """The symbolic summary of a standard block, shared by all files; None if there is none."""
     key = symbolic.key(inner, block)
     if len(_of_library().symbolic) >= MOST_OF_LIBRARY:
         _of_library.cache_clear()

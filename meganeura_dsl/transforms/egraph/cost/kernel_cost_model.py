@@ -145,7 +145,7 @@ class FusionModel:
         return materialized
 
     def _after_kernels(self) -> set[int]:
-        """The classes that a kernel makes, or could make besides as they have as many elements."""
+        """The classes that a kernel computes, or could also compute because their sizes agree."""
         users: dict[int, list[int]] = {}
         found: list[int] = []
         for node in self._nodes:

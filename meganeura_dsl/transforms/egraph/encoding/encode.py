@@ -71,7 +71,7 @@ class Encoding:
         return frozenset((use.constructor, use.arity) for use in self.uses)
 
     def load(self, engine: Engine) -> None:
-        """Bring the graph into an e-graph that was told of its shapes by `loading`."""
+        """Add the graph to an e-graph, which `loading` has given its shapes."""
         engine.execute(self.commands)
         engine.load(self.tables)
         engine.run(LOAD)

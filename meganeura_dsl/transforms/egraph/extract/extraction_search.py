@@ -28,7 +28,7 @@ ITERATIONS = 4
 PASSES = 6
 """Most passes of single moves in an iteration; they end at the first without a move."""
 REACH = 3
-"""Levels of users above a class that may change with it: one op, what fuses it, and that one's."""
+"""Levels of users that may change with a class: the user, what fuses it, and a user of that."""
 CROWD = 200
 """Classes above one that are visited: a weight that a whole network reads would take them all."""
 DEPTH = 200

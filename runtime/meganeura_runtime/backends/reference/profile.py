@@ -61,7 +61,7 @@ def _timed_ops(
 
 
 def _peak_bytes(run: Callable[[], object]) -> int:
-    """The most memory that arrays take during a run, besides what there was before."""
+    """Peak memory of the arrays that a run allocates, in bytes."""
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()

@@ -9,7 +9,7 @@ from meganeura_runtime.backends.reference.session import SUPPORT
 def step_memory(graph: Graph) -> StepMemory:
     """The arrays of a step, by role.
 
-    What an op needs besides its result, while it computes it, is not among them. Raises
+    Scratch memory that an op needs, while it computes it, is not among them. Raises
     `ProblemError` for an op that is refused.
     """
     expanded = SUPPORT.supported(graph)

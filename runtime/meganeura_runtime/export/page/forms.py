@@ -131,7 +131,7 @@ def _form(
     bound: Bound | None,
     choices: Choices,
     white: float | None,
-    batches: bool,  # noqa: FBT001 - handed on
+    batches: bool,  # noqa: FBT001 - passed through
 ) -> InputForm:
     sizes = [size for size in wanted.shape if isinstance(size, int)]
     if len(sizes) < len(wanted.shape) or not sizes or (sizes[0] != 1 and not batches):

@@ -51,7 +51,7 @@ def is_plain(value: ElabValue) -> bool:
 
 
 def plain(value: object) -> object:
-    """Returns a number, a text or a list as it is, and True for anything else."""
+    """Returns numbers, texts and lists unchanged, and True for anything else."""
     if isinstance(value, list):
         return cast("list[object]", value)
     return value if isinstance(value, bool | int | float | str) else True

@@ -11,7 +11,7 @@ from meganeura_runtime.io.data.data_problems import TooFewExamples
 from meganeura_runtime.io.data.dataset import Dataset
 
 NO_EPOCH = 2**64 - 1
-"""The key, in place of an epoch, of the shuffle that picks examples to hold out."""
+"""The key, in place of an epoch, of the shuffle that chooses examples to hold out."""
 
 
 def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks
 def bounded(dataset: Dataset, bounds: Mapping[str, Bound], location: Span | None) -> Dataset:
     """The data, whose indices all pick something: those that are not checked here are when fed.
 
-    Raises `ProblemError` at the first index, held out or not, that picks nothing.
+    Raises `ProblemError` at the first index, held out or not, that is out of range.
     """
     train = _bounded(dataset.train, bounds, location)
     test = None if dataset.test is None else _bounded(dataset.test, bounds, location)

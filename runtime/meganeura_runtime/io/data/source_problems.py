@@ -101,7 +101,7 @@ class StreamEnded(Problem, code="E0604", topic="data"):
 
 
 class NotForStreams(Problem, code="E0605", topic="data"):
-    """A setting needs examples that can be picked, and the data comes in an order of its own."""
+    """A setting needs random access to examples, and the data is a stream."""
 
     setting: str
 

@@ -24,7 +24,7 @@ class StreamSplit(Split):
     """Examples of an iterable of batches, which are taken one batch after the other.
 
     A pass begins with example 0: an iterable begins anew then, an iterator goes on. Where a run
-    goes on in the middle of a pass, the batches of an iterable that were used are gone through once
+    goes on in the middle of a pass, the batches of an iterable that were used are consumed once
     more; an iterator has to begin with the one that comes next.
     """
 

@@ -122,7 +122,7 @@ class SoundPreparation(_Entry):
 
     @property
     def shape(self) -> str:
-        """`80 x 3,000`."""
+        """The size that sounds become, as text: `80 x 3,000` mels and frames."""
         return f"{self.mels} x {self.frames:,}"
 
 

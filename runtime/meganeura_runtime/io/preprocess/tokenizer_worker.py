@@ -2,7 +2,7 @@
 
 A small file may ask for any amount of work: normalizers and decoders that make much text of
 little, templates of many tokens, expressions that backtrack, and what makes the library panic or
-abort. The process takes no more memory than it is told, and who asks ends it after a time. Padding
+abort. The process takes no more memory than its limit, and who asks ends it after a time. Padding
 and truncation of a file are left out: nothing here feeds several texts at once.
 """
 

@@ -65,7 +65,7 @@ def reported(
     try:
         yield watched
     except BaseException as error:
-        with suppress(ProblemError):  # what ended the run is what is told
+        with suppress(ProblemError):  # report the error that ended the run
             writer.complete(*_end(error))
         raise
     writer.complete(writer.status)

@@ -59,7 +59,7 @@ class Fit:
     available: int | None = None
     """The bytes it was to fit into."""
     largest: int | None = None
-    """The largest batch that does; `None` if none does, or nothing was asked for."""
+    """The largest batch that fits; `None` if none fits, or if no size was asked for."""
     limit: str = ""
     """The reason that a larger batch is refused, if it is not memory."""
 

@@ -1,7 +1,7 @@
 /** The page of a model that writes texts: a prompt, and what follows it as it is written. */
 
 import { brief, el, fill, megabytes } from "../dom.ts";
-import { Failed, Link } from "../link.ts";
+import { Failed, Link } from "../worker_client.ts";
 import type { Writer, WriterCalls } from "../protocol.ts";
 import { calm, chip, failed, main, start } from "../shell.ts";
 

@@ -74,7 +74,7 @@ def _depends(kernel: int, on: int, before: Sequence[set[int]]) -> bool:
 def _sorted(
     kernels: Sequence[FusedKernel], before: Sequence[set[int]], sizes: Mapping[int, int]
 ) -> list[int]:
-    """A topological order: what gives memory free comes first, else what was made first."""
+    """A topological order: kernels that free memory first, then by rank."""
     waiting = [len(needed) for needed in before]
     after: list[list[int]] = [[] for _ in kernels]
     for number, needed in enumerate(before):

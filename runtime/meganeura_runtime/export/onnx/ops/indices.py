@@ -36,7 +36,7 @@ def _gather(into: Lowering, value: Value) -> tuple[Tensor, ...]:
         chosen = add("Cast", chosen, to=INT64)
     if not op.batch:
         return (exact(add("Gather", into.whole(table), chosen, axis=op.axis), value),)
-    # GatherND picks along the axis behind those in common, and leaves what it picks in its place.
+    # GatherND indexes the axis behind those in common, and leaves what it picks in its place.
     batch, axis, rank = op.batch, op.axis, table.type.rank
     rows = ids.type.rank - batch
     first = (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank))

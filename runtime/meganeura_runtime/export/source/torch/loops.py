@@ -65,7 +65,7 @@ def _filling(statement: Statement | None, made: Create) -> str | None:
 
 
 def over_layers(statements: list[Statement], writer: TorchWriter) -> list[Statement]:
-    """Loops over numbers that only pick a layer, as loops over the layers."""
+    """Loops over numbers that only index layers, as loops over the layers."""
     for each in statements:
         if not isinstance(each, Compound):
             continue

@@ -90,7 +90,7 @@ class _Merge:
     kept: Index
 
     def whole(self, template: str, *operands: Expression) -> Expression:
-        """A whole number computed from others."""
+        """An i32 expression of a WGSL template and its operands."""
         return self.reading.make.call(template, DType.I32, *operands)
 
     def literal(self, number: int) -> Expression:
