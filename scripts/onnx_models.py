@@ -33,6 +33,7 @@ from meganeura_runtime.export.reference_run import exact_run, random_inputs, ref
 from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.io.weights import initial_values
 from tests.kinds import KINDS
+from tests.same_graph import first_difference
 
 CLOSE = 1e-5
 """The largest difference of an output, in units of its largest element or of 1."""
@@ -100,6 +101,10 @@ def _there_and_back(name: str, folder: Path) -> str:
     said += f", read within {back.difference:.2g} as {lines} lines"
     if back.difference > allowed:
         said += " WRONG"
+    sizes = made.sizes[0]
+    again = pipeline.elaborate_model(pipeline.load(str(back.program)), sizes=sizes)
+    difference = first_difference(elaborate(sizes).graph, again.graph)
+    said += ", the same graph" if difference is None else f", another graph: {difference}"
     for name_ in sorted({*wanted.items()} ^ {*found.items()}, key=str)[:3]:
         said += f", WRONG parameter {name_}"
     return said

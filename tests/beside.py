@@ -1,6 +1,7 @@
 """A graph beside another program that computes the same: data, a loss, its gradients."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,19 +28,42 @@ def drawn(inputs: Mapping[str, TensorType], seed: int) -> dict[str, Array]:
     return found
 
 
-def assert_near(ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float) -> None:
-    """Every tensor agrees, measured by its own largest element.
+@dataclass(frozen=True)
+class Differences:
+    """The largest differences of two models, in units of the largest element of a tensor."""
+
+    outputs: float = 0.0
+    gradients: float = 0.0
+    modes: int = 1
+    """The modes, evaluation and training, in which they were compared."""
+
+
+def largest(found: Iterable[Differences]) -> Differences:
+    """The largest of several differences, of outputs and of gradients."""
+    listed = list(found)
+    return Differences(
+        max((each.outputs for each in listed), default=0.0),
+        max((each.gradients for each in listed), default=0.0),
+        sum(each.modes for each in listed),
+    )
+
+
+def assert_near(ours: Mapping[str, Array], theirs: Mapping[str, Array], tolerance: float) -> float:
+    """Every tensor agrees, measured by its own largest element; returns the largest difference.
 
     A tensor whose elements are all far below those of the others, such as a gradient that is zero
     but for rounding, is measured by a thousandth of the largest element there is.
     """
     assert ours.keys() == theirs.keys()
-    largest = max(float(np.abs(array).max()) for array in theirs.values())
+    furthest = 0.0
+    highest = max(float(np.abs(array).max()) for array in theirs.values())
     for name, expected in theirs.items():
         assert ours[name].shape == expected.shape
-        scale = max(float(np.abs(expected).max()), largest / 1000)
+        scale = max(float(np.abs(expected).max()), highest / 1000)
         worst = float(np.abs(ours[name] - expected).max()) / scale
         assert worst <= tolerance, f"{name}: {worst:.2e} of its largest element"
+        furthest = max(furthest, worst)
+    return furthest
 
 
 def weighted(graph: Graph) -> Graph:

@@ -20,7 +20,7 @@ from meganeura_dsl.pipeline import Program, elaborate_model
 from meganeura_runtime.export.reference_run import random_inputs
 from meganeura_runtime.export.source.write import written
 from meganeura_runtime.io.weights import write_weights
-from tests.beside import assert_near, differentiated, weighted
+from tests.beside import Differences, assert_near, differentiated, largest, weighted
 
 OUTPUT, GRADIENT = 1e-6, 1e-5
 """Of the largest element of a tensor, in double precision."""
@@ -48,7 +48,7 @@ def assert_agrees(
     sizes: Mapping[str, int],
     name: str = "net",
     config: Mapping[str, StaticValue] = {},
-) -> None:
+) -> Differences:
     """Outputs, gradients and states agree in evaluation and, unless it draws, in training."""
     names = source_names(program, name, config)
     plain = elaborate_model(program, name, config=config, sizes=sizes)
@@ -57,13 +57,15 @@ def assert_agrees(
         path = Path(folder) / "weights.safetensors"
         write_weights(path, plain.parameters, values, {})
         stored = load_file(path)
+    found: list[Differences] = []
     with jax.enable_x64(new_val=True):
         for training in (False, True):
             elaboration = elaborate_model(
                 program, name, config=config, sizes=sizes, training=training
             )
             if not any(isinstance(each.op, RandomBits) for each in elaboration.graph.values):
-                _assert_agree(names, name, elaboration, stored, training=training)
+                found.append(_assert_agree(names, name, elaboration, stored, training=training))
+    return largest(found)
 
 
 def _random(parameter: ParameterInfo) -> Array:
@@ -86,7 +88,7 @@ def _assert_agree(
     stored: Mapping[str, Array],
     *,
     training: bool,
-) -> None:
+) -> Differences:
     """One random linear function of all outputs, and its gradients, on both sides."""
     summed = weighted(elaboration.graph)
     ours = Interpreter(differentiated(summed), Precision.DOUBLE)
@@ -113,16 +115,17 @@ def _assert_agree(
     step = jax.jit(jax.value_and_grad(computed, has_aux=True), compiler_options=QUICK)
     (_, (results, params)), slopes = step(moved)
     theirs = dict(zip(outputs.outputs, results, strict=True))
-    assert_near(_numbers(outputs.outputs), _numbers(theirs), OUTPUT)
+    away = assert_near(_numbers(outputs.outputs), _numbers(theirs), OUTPUT)
     assert {f"d {n}" for n in slopes} == {n for n in found if n.startswith("d ")}
-    assert_near(
+    slope = assert_near(
         {n: found[f"d {n}"] for n in slopes},
         {n: np.asarray(each) for n, each in slopes.items()},
         GRADIENT,
     )
     if outputs.updates:
         states = {n: np.asarray(_at(params, n)) for n in outputs.updates}
-        assert_near(outputs.updates, states, OUTPUT)
+        away = max(away, assert_near(outputs.updates, states, OUTPUT))
+    return Differences(away, slope)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Array]:

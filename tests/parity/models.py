@@ -123,8 +123,9 @@ def loaded(case: Case, values: Mapping[str, Array]) -> nn.Module:
 
 def tensors(arrays: Mapping[str, Array], dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """Arrays as tensors of PyTorch, floats in one precision."""
+    kinds = {"f": dtype, "b": torch.bool}
     return {
-        name: torch.tensor(array).to(dtype if array.dtype == np.float32 else torch.long)
+        name: torch.tensor(array).to(kinds.get(array.dtype.kind, torch.long))
         for name, array in arrays.items()
     }
 

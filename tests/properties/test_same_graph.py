@@ -1,0 +1,35 @@
+"""Graphs that are one but for names."""
+
+import pytest
+
+from meganeura_dsl.pipeline import elaborate_model
+from tests.same_graph import first_difference
+from tests.written_programs import linked
+
+NET = """\
+block Net()(x: [n, 4], y: [n, 4]) -> [n, 4]:
+  return (x |> a: linear(4)) - y * (x |> b: linear(4))
+
+model net = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("a: linear", "z: linear", True),
+        ("x", "u", True),
+        ("b: linear(4)", "a", False),
+        ("y * (x |> b: linear(4))", "(x |> b: linear(4)) * y", False),
+        ("- y", "+ y", False),
+        ("(x |> a: linear(4)) - y", "y - y", False),
+    ],
+)
+def test_names_alone_may_differ(old: str, new: str, is_same: bool) -> None:  # noqa: FBT001 - a case
+    text = (
+        NET.replace("(x:", "(u:").replace("(x |>", "(u |>") if old == "x" else NET.replace(old, new)
+    )
+    one, other = (
+        elaborate_model(linked(each), "net", sizes={"n": 3}).graph for each in (NET, text)
+    )
+    assert (first_difference(one, other) is None) is is_same
