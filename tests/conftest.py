@@ -18,6 +18,7 @@ from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from tests.chromium import chromium
 from tests.effort import effort
+from tests.index_package import take_for_index_package
 from tests.shared_entries import share, shared_graphs
 from tests.tiers import is_full
 
@@ -38,6 +39,8 @@ os.environ["MEGANEURA_CACHE"] = "off"
 os.environ.pop("GITHUB_ACTIONS", None)
 # A pass that breaks a graph is named where it does.
 os.environ["MEGANEURA_VERIFY"] = "1"
+
+take_for_index_package()
 
 TESTS = Path(__file__).parent
 PARITY = TESTS / "parity"

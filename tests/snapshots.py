@@ -16,6 +16,8 @@ from zlib import crc32
 
 import pytest
 
+from tests.index_package import take_for_index_package
+
 LONGEST = 200
 """Number of lines of a difference that a failure shows."""
 
@@ -74,6 +76,7 @@ class Snapshot:
 
     def main(self) -> None:
         """Writes the file, or every text into the folder that is named."""
+        take_for_index_package()
         if not sys.argv[1:]:
             self.file.write_text(self.content(), encoding="utf-8")
             return

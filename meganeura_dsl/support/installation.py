@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from shlex import quote
 from typing import cast
@@ -34,6 +33,11 @@ def install_command(extra: str) -> str:
 @cache
 def _origin() -> dict[str, object]:
     """Returns `direct_url.json` (PEP 610); empty for a package of an index, and where it is bad."""
+    from importlib.metadata import (  # noqa: PLC0415 - takes 20 ms, and is rarely needed
+        PackageNotFoundError,
+        distribution,
+    )
+
     try:
         found: object = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, OSError, ValueError):

@@ -51,7 +51,9 @@ def test_a_refused_program_has_a_certificate_too(
 def test_one_program_has_a_certificate(meganeura: Command, tmp_path: Path) -> None:
     program = tmp_path / "halves.mgn"
     program.write_text(PROGRAM.format(" where d % 2 == 0"))
-    twice = meganeura("check", str(program), str(program), "--certificate", "proof.json")
+    other = tmp_path / "thirds.mgn"
+    other.write_text(program.read_text())
+    twice = meganeura("check", str(program), str(other), "--certificate", "proof.json")
     assert twice.code == 2
     over = meganeura("check", str(program), "--certificate", str(program.with_suffix(".txt")))
     assert over.code == 2

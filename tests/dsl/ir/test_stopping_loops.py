@@ -63,7 +63,7 @@ def stopping(graph: Graph) -> list[bool]:
 
 
 @pytest.fixture
-def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def iterations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by one for each iteration that the interpreter runs."""
     run, found = Interpreter.run_iteration, list[int]()
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from meganeura_dsl.support import installation
+from tests.index_package import ORIGIN
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,6 @@ def test_an_extra_comes_from_where_the_package_did(
     folder.mkdir()
     text = origin and origin.replace('"FOLDER"', json.dumps(folder.as_uri()))
     found = SimpleNamespace(read_text=lambda _: text)
-    monkeypatch.setattr(installation, "distribution", lambda _: found)
-    installation._origin.cache_clear()
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: found)
+    monkeypatch.setattr(installation, "_origin", ORIGIN)
     assert installation.install_command("audio") == command.replace("PATH", str(folder))
-    installation._origin.cache_clear()

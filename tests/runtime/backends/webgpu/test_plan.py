@@ -52,8 +52,8 @@ def test_a_plan_prints_what_is_in_a_loop_farther_right() -> None:
     begin = next(at for at, line in enumerate(lines) if " a " in line)
     shown = [line.partition(" kernel")[0].rstrip() for line in lines[begin : begin + 8]]
     assert shown == [
-        "   0 a", "     7 rounds:", "   1   b", "     3 rounds:", "   2     c", "   3     d",
-        "   4   e", "   5 f",
+        "   0 a", "     7 iterations:", "   1   b", "     3 iterations:", "   2     c",
+        "   3     d", "   4   e", "   5 f",
     ]  # fmt: skip
 
 

@@ -391,7 +391,7 @@ def test_what_no_iteration_can_do(line: str, code: str) -> None:
         ("y[:, t] = x[:, t // 2]", "a scan has one body for all iterations"),
         ("y[:, t] = x[:, t - t // 2]", "a scan has one body for all iterations"),
         ("y[:, t] = x[:, t] * (6 / (t + 1))", "`/` takes f32 or f16, not i32"),
-        ("y[:, t] = x[:, t] * 2 ** t", "this needs a tensor left of `**`"),
+        ("y[:, t] = x[:, t] * 2 ** t", "`**` takes floats"),
         ("h = x[:, t]\n    y[:, t] = h", ""),
         ("y[:, t] = x[:, t]\n    y[:, s - 1 - t] = x[:, t]", "an iteration writes `y` twice"),
         ("y[:, t + 1] = x[:, t]", "slice 0 of `y` is never written"),
