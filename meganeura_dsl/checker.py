@@ -349,7 +349,9 @@ class Checker:
         return {node for node in nodes if bisect_right(starts, node.span.start) in broken}
 
     def _settings(self, train: ast.Train) -> None:
-        written_settings.train_settings(self.module, train)
+        settings = written_settings.train_settings(self.module, train)
+        for note in written_settings.setting_notes(settings):
+            self._add(note)
 
     def _rest_of(self, train: ast.Train) -> None:
         """Keep what else is wrong with a `train` block that was refused."""

@@ -4,7 +4,8 @@ A folder of a collection has a case: `wrong.mgn`, whose line of the mistake ends
 and `right.mgn`, alone if the collection has a right program only. Comments at the head of
 `wrong.mgn` say where it is from, and what the first help has to name, `# cure: A or B`. Where the
 mistake is in the data, `# fed: x f32[10, 19], y i64[10]` describes it, and `# named: y` the input
-that the message has to name.
+that the message has to name. Where two edits are as sensible and the program does not tell which is
+meant, `# unknown: ...` says why, and `# asked: ...` what the first help has to ask for then.
 """
 
 import re
@@ -27,7 +28,7 @@ from meganeura_runtime.train.spec.step_graphs import TrainSignature
 
 FOLDER = Path(__file__).parent
 COLLECTIONS = ("tensorflow_program_bugs", "pytea", "sfdata", "others")
-HEAD = re.compile(r"^# (fed|named|cure): (.*)$", re.MULTILINE)
+HEAD = re.compile(r"^# (fed|named|cure|unknown|asked): (.*)$", re.MULTILINE)
 TENSOR = re.compile(r"(\w+) ([a-z]\d+)\[([\d, ]*)\]")
 KINDS = {"f": "float", "i": "int", "u": "uint"}
 
@@ -76,7 +77,10 @@ class Outcome:
     place: str
     """`there` if the message is at the line of the mistake, or names the input; else its place."""
     cure: str
-    """`right` if the first help names the expected cure, `other` if it does not, or `none`."""
+    """`right` if the first help names the expected cure, `other` if it does not, or `none`.
+
+    `asked` if it asks for what only the author knows, where a case says what that is.
+    """
     right: str
     """`accepted` if the right program and its data are, else the code of the message."""
 
@@ -182,6 +186,9 @@ def _cure(case: Case, report: Report) -> str:
         return "none"
     edits = " ".join(each.text for each in report.help.edits)
     words = f"{report.help.text} {report.help.code or ''} {edits}"
+    asked = heads(case.wrong).get("asked")
+    if asked is not None:
+        return "asked" if asked in " ".join(words.split()) else "other"
     return "right" if any(each in words for each in expected(case)) else "other"
 
 

@@ -21,9 +21,11 @@ from meganeura_dsl.elaborate.scope.recovery import EndOfPathError, Recovery
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.scope.summary import Summaries
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
+from meganeura_dsl.elaborate.typecheck.meaning import meaning_notes
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs, any_sizes
+from meganeura_dsl.elaborate.typecheck.training_meaning import loss_notes
 from meganeura_dsl.elaborate.typecheck.written_types import shape_of, without_configuration
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir.graph import Builder, Leaf
@@ -102,6 +104,9 @@ def _elaborate_train(
             name for name, value in frame.names.items() if is_tensor(value) and _is_loss(value)
         ]
         raise ProblemError(NoLoss(frame.location(train.name.span), train.name.text, *computed[-1:]))
+    if state.context.summaries is not None:
+        notes = (*meaning_notes(frame, train), *loss_notes(frame))
+        state.body.notes += map(ProblemError, notes)
     statistics = shown_statistics(state.build, state.body.named or ())
     found = finish(state, {**state.train.outputs, **_objectives(state), **statistics})
     for cache in found.caches:

@@ -1,14 +1,20 @@
 """The settings of runs: the lines under `run:`, evaluated."""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR, EXPRESSIONS
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, WrongKind
-from meganeura_dsl.elaborate.problems.setting_problems import LOSSES, UnquotedSetting, as_written
+from meganeura_dsl.elaborate.problems.setting_problems import (
+    LOSSES,
+    NeverWarm,
+    UnquotedSetting,
+    as_written,
+)
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.values import (
@@ -129,3 +135,13 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, WrittenS
                 value = _value(module, setting)
                 settings[name] = WrittenSetting(value, setting.span)
     return settings
+
+
+def setting_notes(settings: Mapping[str, WrittenSetting]) -> Iterator[Problem]:
+    """The note on a schedule that warms up for as long as the run has steps, or longer."""
+    steps, schedule = settings.get("steps"), settings.get("schedule")
+    if steps is None or schedule is None or not isinstance(schedule.value, Invocation):
+        return
+    warmup = schedule.value.arguments.get("warmup")
+    if isinstance(warmup, int) and isinstance(steps.value, int) and 0 < steps.value <= warmup:
+        yield NeverWarm(Location(schedule.span), warmup, steps.value)

@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.problems.block_text import block_before, block_rest, split_top
 
 
@@ -30,6 +31,28 @@ def argument_order(call: str, inputs: Sequence[str]) -> Help | None:
     order = ", ".join([*wanted, *(each for each in given if "=" in each)])
     text = f"its inputs are {', '.join(f'`{each}`' for each in wanted)}, in this order"
     return Help(text, f"{found[1]}({order})")
+
+
+def filled_input(block: ast.Block, before: Sequence[Tensor], number: str) -> Help | None:
+    """Returns the tensor of one number that the next input of a block takes.
+
+    `before` are the tensors of the inputs before it. None unless they have all of its sizes.
+    """
+    sizes = {
+        entry.text: size
+        for item, value in zip(block.inputs, before, strict=False)
+        for entry, size in zip(item.type.shape.entries, value.type.shape, strict=False)
+        if isinstance(entry, ast.Name)
+    }
+    item = block.inputs[len(before)]
+    entries = item.type.shape.entries
+    names = [entry.text for entry in entries if isinstance(entry, ast.Name)]
+    if not entries or len(names) != len(entries) or not sizes.keys() >= set(names):
+        return None
+    filled = f"full({show_shape(tuple(sizes[name] for name in names))}, {number})"
+    dtype = item.type.dtype or DType.F32.value
+    text = f"`{item.name}` has a number for each of {' and '.join(names)}: fill a tensor"
+    return Help(text, filled if dtype == DType.F32.value else f"{dtype}({filled})")
 
 
 def ids_order(span: Span, ids: Tensor, other: Tensor, place: int) -> Help:

@@ -52,7 +52,10 @@ class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
     def report(self) -> Report:
         found, wanted = self.found or "none", self.wanted or "none"
         of = f"of `{self.layer}` it is {found}, of `{self.other}` {wanted}"
-        return self.words(f"`{self.layer}` and `{self.other}` differ in `{self.name}`", of)
+        cure = Help(f"a copy has the same layers: declare both with the block of `{self.other}`")
+        return self.words(
+            f"`{self.layer}` and `{self.other}` differ in `{self.name}`", of, cure=cure
+        )
 
 
 class NoSuchLabel(LocatedProblem, code="E0228", topic="naming"):

@@ -118,6 +118,42 @@ def picture_moved(
     return Help(text, rearranged(call, around[0], 0, pattern))
 
 
+def steps_moved(
+    shape: Shape, least: int, known: Collection[str], call: str, around: tuple[str, str]
+) -> Help | None:
+    """Returns the call with the channels of a sequence moved to axis 1, from the last axis.
+
+    None unless the shape is of numbers, `[n, steps, channels]`: as many steps as the call needs at
+    least, and fewer channels.
+    """
+    if len(shape) != 3:
+        return None
+    steps, channels = shape[1:]
+    if not isinstance(steps, int) or not isinstance(channels, int):
+        return None
+    if not channels < least <= steps:
+        return None
+    first = show(shape[0])
+    taken = {first, *known}
+    t = next(each for each in ("t", "steps", "t0") if each not in taken)
+    c = (
+        "1"
+        if channels == 1
+        else next(each for each in ("c", "channels", "c0") if each not in taken)
+    )
+    text = (
+        f"the channels are taken from axis 1, and {show_sizes(shape)} has {steps} there and "
+        f"{channels} last:\nif these are the channels, move them"
+    )
+    pattern = f"[{first}, {t}, {c}] -> [{first}, {c}, {t}]"
+    return Help(text, rearranged(call, around[0], 0, pattern))
+
+
+def show_sizes(shape: Shape) -> str:
+    """A shape in brackets."""
+    return f"[{', '.join(map(show, shape))}]"
+
+
 def moved_and_back(
     shape: Shape,
     known: Collection[str],

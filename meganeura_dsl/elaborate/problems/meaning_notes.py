@@ -34,5 +34,21 @@ class NumbersOfOthers(MeaningNote, code="N0012", topic="arguments", severity=Sev
     """The numbers of a layer stand in the order of another system, or in the wrong one."""
 
 
+class AnswerGiven(MeaningNote, code="N0014", topic="training", severity=Severity.NOTE):
+    """What a loss compares predictions with is among what the model is given."""
+
+
+class OtherExamples(MeaningNote, code="N0015", topic="examples", severity=Severity.NOTE):
+    """The result of an example depends on the other examples of its batch."""
+
+
+class CacheFromStart(MeaningNote, code="N0016", topic="caches", severity=Severity.NOTE):
+    """Queries see the first entries of a cache, and not those up to their own position."""
+
+
+class BackToItself(MeaningNote, code="N0017", topic="graphs", severity=Severity.NOTE):
+    """What is gathered by some ids is added up by the same ids, so nothing is passed on."""
+
+
 class SharedNoise(MeaningNote, code="N0013", topic="random numbers", severity=Severity.NOTE):
     """Random numbers are drawn once, and repeated for all examples of a batch."""

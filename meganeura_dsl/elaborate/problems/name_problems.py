@@ -8,8 +8,8 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems import habits
+from meganeura_dsl.elaborate.problems.graph_cures import other_ids
 from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, did_you_mean
-from meganeura_dsl.elaborate.problems.parameter_problems import scanned
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.syntax.problems.block_text import split_top
 from meganeura_dsl.syntax.problems.foreign_calls import function_cure
@@ -194,86 +194,6 @@ class MissingLabel(LocatedProblem, code="E0204", topic="naming"):
         )
 
 
-class DuplicatePath(LocatedProblem, code="E0205", topic="naming"):
-    """Two layers would store their weights under one name."""
-
-    name: str
-    first: Location
-    label: str
-    types: tuple[str, str] | None = None
-    """The weights of the first application of a layer and of this one, if it is applied again."""
-    model: str = ""
-    """The model, without a label, that was applied before with other arguments than here."""
-    loop: str = ""
-    """The header of the loop that reaches it more than once, if it is known."""
-    is_over_data: bool = False
-    """True if a size of the data is how many iterations the loop has."""
-
-    def report(self) -> Report:
-        written = self.location.span.text
-        if self.model:
-            return self.words(
-                f"`{self.model}` with other arguments needs other weights",
-                f"`{self.name}` is taken by an application before",
-                cure=Help(f"a label is where its weights are: `|> other: {written}`"),
-            )
-        if self.types is not None:
-            first, again = self.types
-            return self.words(
-                f"`{self.name}` is {first}, and applied here it would be {again}",
-                "applied to another size",
-                remarks=(
-                    Remark("the first", self.first.span.text.split("\n")[0], self.first.span),
-                ),
-                cure=Help("declare a layer of its own for each size"),
-            )
-        if self.first.span == self.location.span and "}{" in written:
-            advice = "put something between the numbers"
-            apart = written.partition(":")[0].replace("}{", '}{"_"}{')
-            return self.words(
-                f"`{self.name}` is defined twice",
-                "several numbers are written the same",
-                cure=Help(advice, f"{apart}:"),
-            )
-        if self.first.span == self.location.span:
-            return self.words(
-                f"`{self.name}` is defined twice",
-                "this is reached more than once",
-                cure=self._apart(),
-            )
-        cure = Help(
-            f"give one of them another label, or share the weights by writing `|> {self.label}`"
-            if self.label
-            else "give one of them another name, or a label where it is applied"
-        )
-        return self.words(
-            f"`{self.name}` is defined twice",
-            "the second definition",
-            remarks=(Remark("the first", self.first.span.text.split("\n")[0], self.first.span),),
-            cure=cure,
-        )
-
-    def _apart(self) -> Help:
-        """Returns the cure that gives a layer used more than once one name, or a name each time."""
-        if self.is_over_data:
-            return Help("the iterations of a `scan` share one set of weights", scanned(self.loop))
-        written, index = self.location.span.text, habits.loop_around(self.location.span)
-        label, _, rest = written.partition(":")
-        if index and rest and all(map(str.isidentifier, label.split("."))):
-            named = index.lstrip("_") or "i"
-            called = "" if named == index else f", `for {named} in ...`"
-            labels = habits.labels_in_loop(self.location.span)
-            text = f"give the label the index of the loop{called}"
-            if len(labels) > 1:
-                listed = ", ".join(f"`{habits.indexed(each, named)}`" for each in labels)
-                text = f"give each label in the loop its index{called}:\n{listed}"
-            return Help(text, f"{habits.indexed(label, named)}:{rest}")
-        return Help(
-            "label the block around it where that is applied, `|> name: ...`;\n"
-            "in a loop, give the label an index, `layers[i]: ...`"
-        )
-
-
 class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     """A value is computed or declared and never used."""
 
@@ -284,7 +204,8 @@ class UnusedValue(LocatedProblem, code="E0207", topic="unused"):
     def report(self) -> Report:
         span = self.location.span
         cure = (
-            habits.used_in_place(span)
+            other_ids(span, self.name)
+            or habits.used_in_place(span)
             or habits.added_to_result(span, dict(self.types))
             or habits.of_states(span)
             or habits.table_of_configuration(span, (), self.name)
@@ -388,7 +309,8 @@ class NoResult(LocatedProblem, code="E0214", topic="results"):
 
     def report(self) -> Report:
         cure = Help("give back what was computed last", f"return {self.last}")
-        return self.words(f"`{self.block}` {self.fault}", cure=cure if self.last else None)
+        other = Help("end each path with what the signature has behind `->`", "return ...")
+        return self.words(f"`{self.block}` {self.fault}", cure=cure if self.last else other)
 
 
 class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):
@@ -494,8 +416,11 @@ class UnfitLabel(LocatedProblem, code="E0226", topic="naming"):
             "a layer of each iteration has the index of its `for`, as `fc[i]:`; where only the\n"
             "data tells how many iterations there are, one layer serves all, as `fc:`"
         )
+        other = Help(
+            "give it the index of a `for`, or a text of the configuration", "fc[i]: linear(8)"
+        )
         return self.words(
             "a label needs a whole number from 0, or a text of letters, digits and _",
             f"this is {self.found}",
-            cure=cure if self.of_data else None,
+            cure=cure if self.of_data else other,
         )

@@ -20,7 +20,13 @@ class NothingOver(LocatedProblem, code="E0506", topic="training"):
 
     def report(self) -> Report:
         below = f"the weights are below {quoted(self.known, 'and')}" if self.known else ""
-        return self.words(f"`{self.word} {self.path}` reaches no parameter", below)
+        name = self.known[0] if self.known else ""
+        cure = Help("name a layer or a model that this step applies", f"{self.word} {name}")
+        return self.words(
+            f"`{self.word} {self.path}` reaches no parameter",
+            below,
+            cure=cure if name else Help("nothing here has weights that are trained: leave it out"),
+        )
 
 
 class MovedTwice(LocatedProblem, code="E0508", topic="training"):

@@ -82,6 +82,27 @@ def channels_kept(value: Tensor) -> Help | None:
     return Help(text, f"{found[1]}({', '.join([*values, *map(str, chosen)])})")
 
 
+def kept_axis_cure(larger: tuple[str, Tensor], smaller: tuple[str, Tensor]) -> Help | None:
+    """The result of a reduction with the axes of size 1 that it has to meet again.
+
+    None unless the larger side is what was reduced, and has size 1 along the axes that are gone.
+    """
+    (_, whole), (name, value) = larger, smaller
+    made = _reduced_from(value)
+    if made is None or not name.isidentifier() or made[0].type.rank != whole.type.rank:
+        return None
+    source, axes, _ = made
+    if len(axes) != 1 or whole.type.shape[axes[0]] != 1:
+        return None
+    if (
+        source.type.shape != whole.type.shape
+        or without(whole.type.shape, *axes) != value.type.shape
+    ):
+        return None
+    text = f"axis {axes[0]} is gone in `{name}`, which was reduced along it: give it one again"
+    return Help(text, f"insert_axis({name}, {axes[0]}, 1)")
+
+
 def without(shape: Shape, *axes: int) -> Shape:
     """A shape without some of its axes."""
     return tuple(size for at, size in enumerate(shape) if at not in axes)
@@ -143,8 +164,14 @@ def _reads_input(value: Tensor) -> bool:
 
 
 def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | None:
-    """A tensor of numbers whose size is written by a number where the other side has a name."""
+    """A tensor of numbers whose size is written by a number where the other side has a name.
+
+    The number may have a name too, if the other side has another one in its place.
+    """
     for value, mine, other in zip(sides, sizes, reversed(sizes), strict=True):
+        renamed = _renamed_fill(value, mine, other)
+        if renamed is not None:
+            return renamed
         if not isinstance(mine, int) or isinstance(other, int) or value.origin.span is None:
             continue
         found = _FILLED.search(value.origin.span.text)
@@ -155,6 +182,21 @@ def filled_cure(sides: Sequence[Tensor], sizes: tuple[Size, Size]) -> Help | Non
             rest = value.origin.span.text[found.end() :]
             return Help(text, f"{found[1]}([{shape}]{rest}")
     return None
+
+
+def _renamed_fill(value: Tensor, mine: Size, other: Size) -> Help | None:
+    """A tensor of numbers with the name of the other side in place of its own, `2 * batch`."""
+    if isinstance(mine, int) or isinstance(other, int) or value.origin.span is None:
+        return None
+    gone, given = mine.variables() - other.variables(), other.variables() - mine.variables()
+    written = " ".join(value.origin.span.text.split())
+    if len(gone) != 1 or len(given) != 1 or _FILLED.match(written) is None:
+        return None
+    (old,), (new,) = gone, given
+    if re.sub(rf"\b{old}\b", new, show(mine)) != show(other) or not is_written(show(other)):
+        return None
+    text = f"`{old}` is written here, and what it meets has `{new}` of them"
+    return Help(text, re.sub(rf"\b{old}\b", new, written))
 
 
 def initial_cure(name: str, before: Tensor, after: Tensor) -> Help | None:

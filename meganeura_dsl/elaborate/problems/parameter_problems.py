@@ -69,14 +69,10 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
         made = re.search(rf"^model \w+ *= *(?:\w+: *)?{name}\b", text, re.MULTILINE)
         if sized is None or made is None:
             return None
-        if len(re.findall(rf"\b{dim}\b", block)) == 1:
-            return Help(
-                f"write the number that `{dim}` is in the input, such as",
-                re.sub(rf"\b{dim}\b", "64", sized[0]),
-            )
         listed = ", ".join(each for each in (dim, parameters.strip()) if each)
         return Help(
-            f"make `{dim}` a parameter, which each model sets, such as `{dim}=64`",
+            f"make `{dim}` a parameter, which each model sets, such as `{dim}=64`,\n"
+            f"or write its number in the input, `{re.sub(rf'{dim}', '64', sized[0])}`",
             f"block {name}({listed})",
         )
 
@@ -157,4 +153,5 @@ class UnfitInitial(LocatedProblem, code="E0231", topic="parameters"):
         return self.words(
             f"`{self.name}` cannot begin as `{self.initial}`",
             f"this is {self.type}: {self.wanted}",
+            cure=Help("let it begin as its shape admits", "normal(0.02)"),
         )

@@ -33,7 +33,7 @@ def path_cure(
             return None
     holding = {each.replace(" ", "") for each in path}
     for at in range(len(block) - 1, -1, -1):
-        found = re.fullmatch(r"(?P<indent> +)if (?P<condition>.+):", block[at])
+        found = re.fullmatch(r"(?P<indent> +)if (?P<condition>.+?):\s*(?:#.*)?", block[at])
         if found is None or _opposite(found["condition"]) not in holding:
             continue
         body = list[str]()
@@ -49,6 +49,39 @@ def path_cure(
                 "where they differ too",
                 f"if {found['condition']} or {differing}:",
             )
+    return None
+
+
+def other_question(
+    span: Span, sides: Sequence[tuple[str, Sequence[str]]], sizes: tuple[Size, Size], path: str
+) -> tuple[Span, Help] | None:
+    """The condition of an `if` before that asks for another axis than the one that differs.
+
+    `span` is where the sides meet, `sides` are their names and axes, and `path` is the condition
+    that holds, an equality. The condition asks one of the differing `sizes`, and in place of the
+    other one another axis of the same side.
+    """
+    held = re.fullmatch(r"(\w+) == (\w+)", path)
+    first, second = map(show, sizes)
+    if held is None or not (first.isidentifier() and second.isidentifier()):
+        return None
+    for asked, kept in (held.groups(), held.groups()[::-1]):
+        meant = {first: second, second: first}.get(kept, "")
+        axes = [axes for _, axes in sides if meant in axes and asked in axes]
+        if not axes or asked in (first, second):
+            continue
+        text = span.source.text
+        begin = span.start - len(block_before(text[: span.start]))
+        asking = re.compile(r"^ +if (.+?):\s*(?:#.*)?$", re.MULTILINE)
+        found = next(iter([*asking.finditer(text[begin : span.start])][-1:]), None)
+        words = rf"\b{asked}\b"
+        if found is None or not re.fullmatch(r"\w+ [!=]= \w+", found[1]):
+            continue
+        if {asked, kept} != set(re.split(r" [!=]= ", found[1])):
+            continue
+        at = Span(span.source, begin + found.start(1), begin + found.end(1))
+        text = f"what meets below is {meant} and {kept}, and this asks for {asked}"
+        return at, Help(text, f"if {re.sub(words, meant, found[1])}:")
     return None
 
 

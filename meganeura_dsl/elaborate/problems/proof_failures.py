@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
 from meganeura_dsl.elaborate.problems.argument_cures import to_float
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.origin_cures import filled_cure
 from meganeura_dsl.elaborate.problems.part_cures import last_place, takes_places, wider_cure
 from meganeura_dsl.elaborate.problems.resolution_cures import Around, skip_cure
 from meganeura_dsl.elaborate.problems.shape_cures import side_of
@@ -217,6 +218,20 @@ def _repeated_in(location: Location, facts: Facts, operands: Sequence[Tensor]) -
     return Help(text, f"concat({', '.join(joined)}, axis={found[2]})")
 
 
+def _exchanged(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
+    """A convolution whose filter stands first, if it is smaller than what it is to move along."""
+    found = re.fullmatch(r"conv\((.+)\)", " ".join(location.span.text.split()))
+    given = split_top(found[1]) if found else []
+    if len(operands) != 2 or len(given) < 2 or len({each.type.rank for each in operands}) != 1:
+        return None
+    window, whole = (each.type.shape[2:] for each in operands)
+    pairs = zip(whole, window, strict=True)
+    if not all(facts.proves(Compare(">=", size, width)) for size, width in pairs):
+        return None
+    code = f"conv({', '.join((given[1], given[0], *given[2:]))})"
+    return Help("what the window moves along comes first, and then the window", code)
+
+
 def _are_equal(facts: Facts, left: Size, right: Size) -> bool:
     return facts.proves(Compare("==", left, right))
 
@@ -256,6 +271,7 @@ def refusal(
             cure = wider_cure(operands[0], *ends, partial(_are_equal, facts))
         if not fact_text and condition.operator == "<=" and isinstance(condition.right, Dim):
             cure = last_place(location.span.text, condition.left, condition.right)
+        cure = cure or _exchanged(location, facts, operands)
         return TooSmall(location, reason, needed, found, example, fact_text, cure)
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
@@ -263,6 +279,8 @@ def refusal(
     if fact is None:
         advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
         cure = _repeated_in(location, facts, operands) or _other_join(location, facts, operands)
+        if cure is None and len(operands) == 2:
+            cure = filled_cure(operands, (condition.left, condition.right))
         if cure is None and around is not None and condition.operator == "==":
             code = " ".join(location.span.text.split())
             cure = skip_cure(code, operands, around, partial(_are_equal, facts))

@@ -1,8 +1,10 @@
 """Cures of tensors with more or fewer axes than a layer of the library takes."""
 
 import re
+from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.parameter_problems import CHANNELS_FIRST
 from meganeura_dsl.elaborate.values import Tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import show
@@ -53,6 +55,32 @@ def _more_places(value: Tensor, call: str) -> Help | None:
         return None
     text = f"over {places} axes it is"
     return Help(text, f"{found['label']}conv{places}d({found['rest']}")
+
+
+def counted_twice(
+    block: str, wanted: int, value: Tensor, call: str, declared: Sequence[str]
+) -> Help | None:
+    """The declaration of an input with a number of examples behind the axis that counts them.
+
+    Its last axis is of size 1, as a picture of one channel has it, or the axes `declared` for the
+    result of the block are those without the number.
+    """
+    shape = value.type.shape
+    is_number = len(shape) == wanted + 1 >= 4 and isinstance(shape[1], int) and shape[1] > 4
+    if not isinstance(value.op, ops.Input) or not is_number or shape[-1] != 1 or shape[-2] == 1:
+        return None
+    if block in CHANNELS_FIRST:
+        rest, is_meant = (1, *shape[2:-1]), shape[1] != shape[2]
+    else:
+        rest, is_meant = shape[2:], [*declared[:2]] == [show(shape[0]), show(shape[2])]
+    if not is_meant:
+        return None
+    return Help(
+        f"the examples are counted by `{show(shape[0])}` alone: if {shape[1]} is their number, "
+        f"declare\n`{value.op.name}: {show_shape((shape[0], *rest))}`; if not, drop the axis of "
+        "size 1",
+        f"rearrange({show_shape(shape)} -> {show_shape(shape[:-1])}) |> {call}",
+    )
 
 
 def _declared(block: str, wanted: int, value: Tensor) -> Help | None:

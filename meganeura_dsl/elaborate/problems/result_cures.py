@@ -23,11 +23,12 @@ from meganeura_dsl.elaborate.problems.shape_cures import (
     other_input_cure,
 )
 from meganeura_dsl.elaborate.problems.window_cures import SourceOf
-from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor
+from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import block_before
 
 _LINEAR = re.compile(r"(?:[\w.\[\]{}]+:\s*)?linear\(")
 _HEADS = ("head", "heads", "n_head", "n_heads", "nhead", "num_heads")
@@ -57,7 +58,7 @@ def result_cure(
     reduced = other_reduction(value, wanted, same)
     if reduced is not None:
         return Help(reduced.text, f"{step}{reduced.code}")
-    linear = _first_linear(value)
+    linear = _first_linear(value, source_of)
     split = [axis for axis in axes if axis not in declared and was_split(value, axis)]
     if len(axes) > len(declared) and split:
         alone = "`linear` acts on the last axis alone: " if linear else ""
@@ -88,6 +89,13 @@ def result_cure(
     if gone:
         which = " and ".join(f"`{axes[at]}` (axis {at})" for at in gone)
         places = ", ".join(map(str, gone))
+        source = _carried_from(value, gone)
+        if source:
+            return Help(
+                f"there are more axes than declared: {which}, as `{source}` has.\n"
+                f"If a result is to keep them, declare {show_shape(found)}; if not, "
+                f"`mean({places})`, a sum or a maximum\nreduces, and an index takes one place"
+            )
         return other_result(value, len(wanted), source_of) or Help(
             f"there are more axes than declared: {which}.\n"
             f"`mean({places})`, a sum or a maximum reduces, and an index takes one place of an axis"
@@ -233,11 +241,12 @@ def differing(found: Shape, wanted: Shape, same: Same) -> list[int]:
     return [at for at, (one, other) in pairs if not same(one, other)]
 
 
-def _first_linear(value: Tensor) -> tuple[Tensor, str] | None:
+def _first_linear(value: Tensor, source_of: SourceOf) -> tuple[Tensor, str] | None:
     """The input and the call of the first of the linear layers that made a value of its rank."""
     found = None
-    while (before := main_operand(value)) is not None:
-        span = value.origin.span
+    while (before := main_operand(value, source_of)) is not None:
+        applied = source_of(value)
+        span = value.origin.span if applied is None else applied.span
         if span is not None and _LINEAR.match(span.text) and before.origin.span != span:
             found = before, span.text
         value = before
@@ -263,6 +272,44 @@ def _joined_cure(source: Tensor, call: str, written: str, config: Collection[str
         text = f"{alone}: join the axes before it"
         return Help(text, f"{piped[1]} |> {pattern} |> {written[piped.end() :]}")
     return Help(f"{alone}: join the axes before the first,\n`{pattern}` before `{call}`")
+
+
+def _carried_from(value: Tensor, axes: Sequence[int]) -> str:
+    """The input of a value without weights that has the same size along axes; empty if none has."""
+    made = list(_made_of(value))
+    if any(isinstance(each.op, ops.Parameter) or is_assumed_tensor(each) for each in made):
+        return ""
+    for each in made:
+        shape = each.type.shape if each.type.rank == value.type.rank else ()
+        is_same = bool(shape) and all(shape[at] == value.type.shape[at] for at in axes)
+        if isinstance(each.op, ops.Input) and is_same:
+            return each.op.name
+    return ""
+
+
+def one_row_cure(logits: Tensor, axis: int, source_of: SourceOf) -> Help | None:
+    """The axes to join before the first linear layer, where an example has one label for all rows.
+
+    None unless a block that is given the rows as an axis of its input made the logits.
+    """
+    linear = _first_linear(logits, source_of)
+    if linear is None or not isinstance(logits.type.shape[axis], int):
+        return None
+    source, call = linear
+    span = logits.origin.span
+    if span is None or not isinstance(source.op, ops.Input) or source.type.rank < axis + 2:
+        return None
+    header = block_before(span.source.text[: span.start])
+    found = re.match(r"block (\w+)[^\n]*?\(\w+: \[([^\]]*)\]", header)
+    axes = found[2].split(", ") if found is not None else []
+    if found is None or len(axes) != source.type.rank or not all_written(axes):
+        return None
+    text = (
+        f"each example has one label, and `{found[1]}` gives a row of classes for each of "
+        f"{show(logits.type.shape[axis])}:\nto give one, join the axes before `{call}`"
+    )
+    pattern = f"[{', '.join(axes)}] -> [{axes[0]}, {' * '.join(axes[1:])}]"
+    return Help(text, f"rearrange({pattern}) |> {call}")
 
 
 def _is_assumed(value: Tensor) -> bool:

@@ -62,7 +62,10 @@ class DiffersByIteration(LocatedProblem, code="E0317", topic="scan"):
     cure: str = ""
 
     def report(self) -> Report:
-        cure = Help(self.cure) if self.cure else None
+        cure = Help(
+            self.cure
+            or "let all iterations have one size: take a part of fixed size, and mask the rest"
+        )
         return self.words(_ONE_BODY, f"{self.what} differs from iteration to iteration", cure=cure)
 
 

@@ -92,6 +92,27 @@ def picture_last_cure(value: Tensor, wanted: Shape, same: Same, source_of: Sourc
     return None
 
 
+def tokens_last_cure(first: Tensor, other: Tensor, source_of: SourceOf) -> Help | None:
+    """The places of a picture as tokens with their channels last, where they were left on axis 1.
+
+    None unless layers over the last axis made the other value of them.
+    """
+    made = list(made_from(other, source_of))
+    if first.type.rank != 3 or all(each is not first for each, _ in made):
+        return None
+    is_over_last = any(re.search(r"\b(?:linear|attention)\(", text) for _, text in made)
+    span = first.origin.span
+    code = " ".join(span.text.split()) if span is not None else ""
+    joined = re.fullmatch(
+        r"rearrange\((.*?)\[(\w+), (\w+), (\w+), (\w+)\] -> \[\2, \3, \4 \* \5\]\)", code
+    )
+    if joined is None or not is_over_last:
+        return None
+    before, n, c, h, w = joined.groups()
+    text = "layers over tokens take their channels from the last axis: bring them there"
+    return Help(text, f"rearrange({before}[{n}, {c}, {h}, {w}] -> [{n}, {h} * {w}, {c}])")
+
+
 def channels_last_cure(
     value: Tensor, wanted: Shape, same: Same, source_of: SourceOf
 ) -> Help | None:

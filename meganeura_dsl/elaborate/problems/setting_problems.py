@@ -1,6 +1,7 @@
 """Words in place of a setting's value: texts without quotes, and rules without brackets."""
 
-from meganeura_dsl.diagnostics.problem import Help, Report
+from meganeura_dsl.diagnostics.problem import Help, Report, Severity
+from meganeura_dsl.elaborate.problems.location import LocatedProblem
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
 from meganeura_dsl.syntax.parser.setting_errors import TEXTS
 
@@ -43,4 +44,20 @@ class UnquotedSetting(UnknownName):
             f"nothing here is called `{self.name}`",
             f"`{self.setting}` takes {takes}",
             cure=Help("write it so", f"{self.setting} = {self.value}"),
+        )
+
+
+class NeverWarm(LocatedProblem, code="N0018", topic="setting", severity=Severity.NOTE):
+    """The warmup of a schedule is as long as the run, so the learning rate is never reached."""
+
+    warmup: int
+    steps: int
+
+    def report(self) -> Report:
+        """The report of both numbers."""
+        reached = f"the last of {self.steps} steps has {self.steps} / {self.warmup} of it"
+        return self.words(
+            "this run ends before its learning rate is reached",
+            reached,
+            cure=Help("warm up for a part of the run", f"warmup={max(1, self.steps // 10)}"),
         )

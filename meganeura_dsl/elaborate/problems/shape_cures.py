@@ -53,6 +53,9 @@ def elementwise_cure(left: Side, right: Side, known: Collection[str]) -> Help | 
         return (
             None if code is None else Help(f"drop the axis of size 1 of `{larger.written}`", code)
         )
+    stretched = _stretched(larger, smaller, known)
+    if stretched is not None:
+        return stretched
     added = _added(larger.axes, smaller.axes)
     if added is None or not _can_add(added, smaller.axes, known):
         return None
@@ -74,6 +77,17 @@ def other_axis_cure(written: str, axes: Sequence[str], fitting: Sequence[int]) -
 def expansion_cure(given: Side, wanted: Sequence[str], known: Collection[str]) -> Help | None:
     """Returns the cure that adds the axes that an input declares, if only such are missing."""
     return elementwise_cure(Side("", tuple(wanted)), given, known) if given.axes else None
+
+
+def _stretched(larger: Side, smaller: Side, known: Collection[str]) -> Help | None:
+    """The side of fewer axes with those of size 1 repeated, and the missing ones added."""
+    kept = [axis for axis in smaller.axes if axis != "1"]
+    added = _added(larger.axes, kept)
+    if len(kept) == len(smaller.axes) or added is None or not _can_add(added, kept, known):
+        return None
+    code = smaller.moved("expand", larger.axes)
+    text = f"an axis of size 1 is never stretched: repeat `{smaller.written}`"
+    return None if code is None else Help(text, code)
 
 
 def _of_one_rank(left: Side, right: Side) -> Help | None:

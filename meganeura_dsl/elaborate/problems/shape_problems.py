@@ -32,8 +32,8 @@ def example_remarks(example: Example | None) -> tuple[Remark, ...]:
     return (example.remark(),)
 
 
-def _remark(title: str, text: str) -> tuple[Remark, ...]:
-    return (Remark(title, text),) if text else ()
+def _remark(title: str, text: str, span: Span | None = None) -> tuple[Remark, ...]:
+    return (Remark(title, text, span),) if text else ()
 
 
 class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"):
@@ -47,6 +47,8 @@ class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"
     axes: str = ""
     """The differing axes of both sides, in words."""
     cure: Help | None = None
+    met: Span | None = None
+    """The place where they meet, if the location is that of the condition that leads there."""
 
     def report(self) -> Report:
         (left, left_shape), (right, right_shape) = self.left, self.right
@@ -57,7 +59,11 @@ class ShapeMismatch(LocatedProblem, code="E0301", topic="refuted shape equality"
         return self.words(
             f"the two sides of `{self.operator}` have different shapes",
             f"{left}: {left_shape}\n{right}: {right_shape}",
-            remarks=(*_remark("these meet", self.axes), *example_remarks(self.example), *origin),
+            remarks=(
+                *_remark("these meet", self.axes, self.met),
+                *example_remarks(self.example),
+                *origin,
+            ),
             cure=self.cure,
         )
 
@@ -251,6 +257,7 @@ class ImpossibleWhere(LocatedProblem, code="E0313", topic="impossible condition"
         return self.words(
             f"no sizes satisfy the `where` of `{self.block}`",
             "this and what stands before it exclude each other",
+            cure=Help("leave one of them out, or turn its comparison round"),
         )
 
 
@@ -279,7 +286,13 @@ class NormOverOne(LocatedProblem, code="E0314", topic="degenerate norm"):
     axes: str
 
     def report(self) -> Report:
-        return self.words("this variance is over one element", f"{self.axes} hold 1 element in all")
+        return self.words(
+            "this variance is over one element",
+            f"{self.axes} hold 1 element in all",
+            cure=Help(
+                "leave the norm out here, or take it over more elements, such as `layer_norm`"
+            ),
+        )
 
 
 class TypeRuleBroken(LocatedProblem, code="E0320", topic="operands"):
@@ -335,7 +348,8 @@ class ZeroDivisor(LocatedProblem, code="E0322", topic="division by zero"):
             "cannot show for every size that this divisor is not zero",
             f"needs {self.condition}",
             remarks=example_remarks(self.example),
-            cure=self.stated(self.fact),
+            cure=self.stated(self.fact)
+            or Help("divide by what is at least 1: let a loop begin later, or add 1"),
         )
 
 

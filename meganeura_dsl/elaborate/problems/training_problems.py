@@ -22,7 +22,9 @@ class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
 
     def report(self) -> Report:
         return self.words(
-            f"{self.what} is not as expected", f"expected {self.expected}\nfound    {self.found}"
+            f"{self.what} is not as expected",
+            f"expected {self.expected}\nfound    {self.found}",
+            cure=Help("mend the program, or if it is meant so, the expectation"),
         )
 
 
@@ -55,8 +57,11 @@ class NotHeld(LocatedProblem, code="E0403", topic="expectation"):
             return self.words(
                 f"{self.subject} has no `{self.tensor}` behind `{self.after}`",
                 "it stands before that",
+                cure=Help("write the tensors in the order in which the program declares them"),
             )
-        cure = None
+        cure = (
+            Help("mend the program, or if it is meant so, the expectation") if self.found else None
+        )
         if self.likely:
             advice = f"did you mean {' or '.join(self.likely)}?"
             cure = corrected(self.location.span, self.tensor.partition(":")[0], self.known, advice)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import prod
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.problems.sequence_cures import made_from
 from meganeura_dsl.elaborate.problems.window_cures import SourceOf
 from meganeura_dsl.elaborate.values import Tensor
@@ -19,6 +20,12 @@ _WIDTH = re.compile(
     r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?(?:linear|conv(?P<kind>[123])d)\()(?P<width>\d+)(?P<rest>[,)].*)"
 )
 _LINEAR = re.compile(r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?linear\()(?P<width>\d+)(?P<rest>[,)].*)")
+
+
+_LAYER = re.compile(
+    r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?(?:linear|conv(?P<kind>[123])d)\()(?P<width>[^(),=]+)"
+    r"(?P<rest>[,)].*)"
+)
 
 
 def width_cure(value: Tensor, at: Sequence[int], wanted: Shape, source_of: SourceOf) -> Help | None:
@@ -82,6 +89,36 @@ def other_width(value: Tensor, found: Size, wanted: Size, source_of: SourceOf) -
             )
             return Help(words, f"{made[1]}{other}{made[2]}")
     return None
+
+
+def kept_width(
+    value: Tensor, axis: int, wanted: Size, name: str, source_of: SourceOf
+) -> Help | None:
+    """The last of several layers that make the size of an axis, with the size of a residual.
+
+    `name` is the other side, of the size that is `wanted`, and which the block returns.
+    """
+    made, found = list[str](), value.type.shape[axis]
+    while value.type.rank > axis and value.type.shape[axis] == found:
+        applied = source_of(value)
+        span = value.origin.span if applied is None else applied.span
+        text = "" if span is None else " ".join(span.text.split())
+        layer = _LAYER.fullmatch(text)
+        is_last = axis == value.type.rank - 1
+        if layer is not None and (axis == 1 if layer["kind"] else is_last) and text not in made:
+            made.append(text)
+        before = main_operand(value, source_of)
+        if before is None:
+            break
+        value = before
+    layer = _LAYER.fullmatch(made[0]) if len(made) > 1 else None
+    if layer is None or "groups=" in layer["rest"]:
+        return None
+    words = (
+        f"a residual keeps the size: the last layer makes {show(found)}, and `{name}` has "
+        f"{show(wanted)}, as is returned"
+    )
+    return Help(words, f"{layer['begin']}{show(wanted)}{layer['rest']}")
 
 
 def made_width(value: Tensor, axis: int, wanted: Size | None, source_of: SourceOf) -> Help | None:

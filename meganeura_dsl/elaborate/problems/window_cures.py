@@ -4,6 +4,7 @@ How a tensor was computed is followed back to its input, and its size is compute
 arguments. One that gives the wanted size is offered if it is the only one of its kind.
 """
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -152,7 +153,9 @@ def smaller_cure(call: str, size: int) -> str:
     most = (size + 2 * window.pad - 1) // window.dilation + 1
     smaller = window.written(k=most)
     wide = f"a window of {window.k} is wider than the {size} that are left here"
-    if 2 * pad > reach or window.is_pool:
+    if window.is_pool:
+        return f"{wide}: leave it out, or have the layers before shrink the axis less"
+    if 2 * pad > reach:
         return f"{wide}: {smaller} fits, or pool less before"
     return f"{wide}: `{smaller}` and `{window.written(pad=pad)}` fit"
 
@@ -206,6 +209,34 @@ def window_cure(
     """
     found = _solved(value, wanted, same, source_of, may_change, ())
     return None if found is None else found[1]
+
+
+def unstrided_cure(value: Tensor, least: int, source_of: SourceOf) -> Help | None:
+    """The convolutions on the way to a value without the stride that is their third argument.
+
+    It is that of other systems: the other side of the window, which has the same size. None unless
+    all axes behind the channels then have `least` places.
+    """
+    walk = _Walk(operator.eq, source_of)
+    _spatial(value, walk, {})
+    changes = {
+        each: replace(each, stride=1, given=(*each.given[:2], *each.given[3:]))
+        for each in walk.windows
+        if not each.is_pool
+        and each.stride == each.k
+        and each.given[2:3] == (str(each.k),)
+        and all("=" in rest for rest in each.given[3:])
+    }
+    sizes = _spatial(value, walk, changes) if changes else None
+    if sizes is None or any(not isinstance(size, int) or size < least for size in sizes):
+        return None
+    first = min(changes, key=lambda each: walk.windows[each].start)
+    text = (
+        f"a third number is the stride: {len(changes)} of the windows before move by their own "
+        f"width,\nwhich leaves too few places. A window of {first.k} that moves by 1 is"
+    )
+    ordered = sorted(changes, key=lambda each: walk.windows[each].start)
+    return Help(text, "`, `".join(changes[each].written() for each in ordered))
 
 
 def meeting_cure(

@@ -8,10 +8,12 @@ it: the block is run once more with that fact.
 """
 
 from collections.abc import Callable, Container, Iterator
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Problem, Report
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.elaborate.problems.shape_problems import RearrangeMismatch
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.unused_values import walk, words_of
@@ -61,7 +63,11 @@ class Recovery:
             self.lacking.setdefault(fact)
         known = self._found.get(label.span.start)
         if known is not None:
-            if _says_more(report, known.report()):
+            if isinstance(known, RearrangeMismatch) and known.fact and fact:
+                if fact not in known.fact.split(", "):
+                    both = replace(known, fact=f"{known.fact}, {fact}")
+                    self._found[label.span.start] = both
+            elif _says_more(report, known.report()):
                 self._found[label.span.start] = problem
             return
         root = problem.name if isinstance(problem, UnknownName) else f"where {fact}"

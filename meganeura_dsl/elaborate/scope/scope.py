@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Unpack, cast
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.limit_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath, NotAllowedHere
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.problems.parameter_problems import InputSizedParameter
+from meganeura_dsl.elaborate.problems.path_problems import DuplicatePath, applied_again
 from meganeura_dsl.elaborate.problems.proof_failures import is_countable, refusal, require_countable
 from meganeura_dsl.elaborate.problems.resolution_cures import Around
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
@@ -223,10 +224,14 @@ class ElaborationState:
         """The leaf of a parameter, made at its first declaration and refused at a second."""
         known = self.body.parameters.get(info.name)
         if known is not None:
-            types = (str(known.type), str(info.type)) if self.context.shared else None
-            if types is None or not self._is_same(known.type, info.type):
+            if not self.context.shared:
+                self._refuse_again(DuplicatePath(info.location, info.name, known.location, label))
+                return self.declare(info.named(f"{info.name}#"), label)
+            if not self._is_same(known.type, info.type):
+                weights = {name: each.type for name, each in self.body.parameters.items()}
+                here, types = self.context.again or info.location, (known.type, info.type)
                 self._refuse_again(
-                    DuplicatePath(info.location, info.name, known.location, label, types)
+                    applied_again(here, info.name, types, known.location, label, weights)
                 )
                 return self.declare(info.named(f"{info.name}#"), label)
             return self.current(info.name)

@@ -115,6 +115,8 @@ class Context:
     """True if parameters are read as constants."""
     shared: bool = False
     """True if a layer is being applied again, so that its parameters already exist."""
+    again: Location | None = None
+    """The place where it is applied again."""
     open_models: int = 0
     """The number of models around this part."""
     summaries: Summaries | None = None
@@ -131,6 +133,7 @@ class ContextChanges(TypedDict, total=False):
     training: StaticValue
     frozen: bool
     shared: bool
+    again: Location | None
     open_models: int
     weights: GivenWeights | None
 

@@ -18,7 +18,9 @@ from meganeura_dsl.elaborate.values import (
     is_condition,
     is_initializer,
     is_tensor,
+    show_shape,
 )
+from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Condition, negate
 from meganeura_dsl.symbolic.size import Dim
@@ -47,6 +49,20 @@ def evaluate_condition(
     return value
 
 
+def _about_values(value: Tensor) -> Help:
+    """Advice on a clause of `where` about the values of an input."""
+    rest, given = [value], list[Tensor]()
+    while rest:
+        each = rest.pop()
+        rest.extend(each.operands)
+        given += [each] if isinstance(each.op, Input) and each.type.dtype.is_float else []
+    if not given or not isinstance(given[0].op, Input):
+        return Help("a fact about values is a bound of an input of whole numbers", "0 <= ids")
+    name, shape = given[0].op.name, show_shape(given[0].type.shape)
+    text = f"a fact about values bounds an input of whole numbers: if `{name}` is one, declare"
+    return Help(text, f"{name}: i32{shape}")
+
+
 def condition_on_all_paths(clause: ast.Expression, frame: Frame) -> Condition:
     """The condition of a clause of a `where`, whichever way its choices go."""
     return _joined(clause, frame, evaluate_condition)
@@ -72,7 +88,7 @@ def clause_condition_on_path(clause: ast.Expression, frame: Frame, block: ast.Bl
         )
         return static_arithmetic.connect("and", left, right)
     try:
-        return evaluate_condition(clause, frame)
+        return evaluate_condition(clause, frame, _about_values)
     except OpenNumberError:
         if not is_about_open_real(clause, frame, block):
             raise

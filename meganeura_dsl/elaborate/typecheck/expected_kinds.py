@@ -30,7 +30,12 @@ def evaluate_size(node: ast.Expression, frame: Frame) -> Size:
 
 def evaluate_tensor(node: ast.Expression, frame: Frame) -> Tensor:
     """The value of an expression that must be one tensor."""
-    value = lifted(frame, node.span, frame.evaluate(node))
+    return require_tensor(node, frame.evaluate(node), frame)
+
+
+def require_tensor(node: ast.Expression, value: ElabValue, frame: Frame) -> Tensor:
+    """The value of an expression, which must be one tensor."""
+    value = lifted(frame, node.span, value)
     if not is_tensor(value):
         raise wrong_kind(frame, node.span, "a tensor", value)
     return value

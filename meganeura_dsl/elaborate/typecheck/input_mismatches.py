@@ -18,7 +18,8 @@ from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearra
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.origin_cures import begun_line
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
-from meganeura_dsl.elaborate.problems.rank_cures import layer_rank_cure
+from meganeura_dsl.elaborate.problems.rank_cures import counted_twice, layer_rank_cure
+from meganeura_dsl.elaborate.problems.result_cures import one_row_cure
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, expansion_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import ArgumentMismatch, RankMismatch
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
@@ -62,24 +63,7 @@ def argument_problem(
     declared = pattern_text(item.type.shape)
     begun = _begun(inner, block, item, value, span)
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
-        what, entries = f"`{item.name}` of `{block.name.text}`", item.type.shape.entries
-        if begun is not None:
-            return RankMismatch(begun[0], what, declared, str(value.type), begun[1])
-        cure = _expanded(inner, item, value, location.span.text) or _laid_out(
-            inner, block, item, value, location.span
-        )
-        if cure is None and inner.module.is_library:
-            cure = map_cure(block.name.text, location.span.text, value)
-        if cure is None and inner.module.is_library:
-            axes = [show(size) for size in value.type.shape]
-            is_known = not is_assumed_tensor(value)
-            cure = rank_cure(block.name.text, item.name, axes, is_known=is_known)
-        if cure is None and ast.Rest not in map(type, entries):
-            at = location.span
-            is_piped = item.name == block.inputs[0].name
-            before = at.source.text[: at.start] if is_piped else ""
-            cure = layer_rank_cure(block.name.text, len(entries), value, at.text, before)
-        return RankMismatch(location, what, declared, str(value.type), cure)
+        return _of_another_rank(inner, block, item, value, location, begun)
     condition = Compare("==", mismatch.wanted, mismatch.found)
     example = (
         None
@@ -87,10 +71,9 @@ def argument_problem(
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
     described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
-    advice = (
-        f"axis {mismatch.axis} is {show(mismatch.found)} here, and the other arguments of "
-        f"`{block.name.text}` make it {show(mismatch.wanted)}: pass a tensor of that size"
-    )
+    due = f"{_made_by(block, item, mismatch)} {show(mismatch.wanted)}"
+    found = show(mismatch.found)
+    advice = f"axis {mismatch.axis} is {found} here, and {due}: pass a tensor of that size"
     advice = _of_number(inner, block, item, mismatch) or advice
     same = _of_one_source(inner, block, item, mismatch.axis, location.span)
     if begun is not None:
@@ -113,6 +96,52 @@ def argument_problem(
         or other_width(value, mismatch.found, mismatch.wanted, inner.state.values.source_of)
         or _laid_out(inner, block, item, value, location.span),
     )
+
+
+def _of_another_rank(
+    inner: Frame,
+    block: ast.Block,
+    item: ast.Input,
+    value: Tensor,
+    location: Location,
+    begun: tuple[Location, Help] | None,
+) -> RankMismatch:
+    """The problem of a tensor with another number of axes; `begun` is the cure of a state."""
+    what, entries = f"`{item.name}` of `{block.name.text}`", item.type.shape.entries
+    declared, found = pattern_text(item.type.shape), str(value.type)
+    if begun is not None:
+        return RankMismatch(begun[0], what, declared, found, begun[1])
+    at, is_first = location.span, item is block.inputs[0]
+    has_rest = ast.Rest in map(type, entries)
+    cure = _expanded(inner, item, value, at.text)
+    if is_first and not has_rest:
+        outermost = [inner, *inner.enclosing()][-1].declaration
+        results = outermost.results if isinstance(outermost, ast.Block) else ()
+        axes = [each.span.text for each in results[0].shape.entries] if results else []
+        cure = cure or counted_twice(block.name.text, len(entries), value, at.text, axes)
+    cure = cure or _laid_out(inner, block, item, value, at)
+    if cure is None and inner.module.is_library:
+        axes = [show(size) for size in value.type.shape]
+        is_known = not is_assumed_tensor(value)
+        cure = map_cure(block.name.text, at.text, value)
+        cure = cure or rank_cure(block.name.text, item.name, axes, is_known=is_known)
+    if cure is None and not has_rest:
+        before = at.source.text[: at.start] if is_first else ""
+        cure = layer_rank_cure(block.name.text, len(entries), value, at.text, before)
+    return RankMismatch(location, what, declared, found, cure)
+
+
+def _made_by(block: ast.Block, item: ast.Input, mismatch: Mismatch) -> str:
+    """The words for what makes the wanted size: the declaration, the configuration or a call."""
+    name, others = block.name.text, f"the other arguments of `{block.name.text}` make it"
+    entries = [each for each in item.type.shape.entries if not isinstance(each, ast.Rest)]
+    if mismatch.axis is None or len(entries) < len(item.type.shape.entries):
+        return others
+    names = size_names(entries[mismatch.axis])
+    if not names:
+        return f"`{name}` declares"
+    is_set = set(names) <= {each.name for each in block.parameters}
+    return f"the configuration of `{name}` makes it" if is_set else others
 
 
 def _begun(
@@ -303,7 +332,7 @@ def _labels_problem(
         words = f"a label for each row of logits is {indices}, and classes are the last axis"
         return LabelsMismatch(location, *shapes, words, layout, is_stretched=False)
     if of_classes and _are_classes(labels, logits):
-        words, cure = _of_rows(labels, logits, location.span.text)
+        words, cure = _of_rows(labels, logits, location.span.text, source_of)
         return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
     sizes = (mismatch.wanted, mismatch.found) if mismatch.axis is not None else (1, 1)
     if of_classes and not labels.type.dtype.is_float and labels.type.shape == logits.type.shape:
@@ -370,12 +399,15 @@ def _are_classes(labels: Tensor, logits: Tensor) -> bool:
     return not labels.type.dtype.is_float and labels.type.rank == logits.type.rank - 1
 
 
-def _of_rows(labels: Tensor, logits: Tensor, call: str) -> tuple[str, Help]:
+def _of_rows(labels: Tensor, logits: Tensor, call: str, source_of: SourceOf) -> tuple[str, Help]:
     """Returns the axis of the rows that differs, and the cure if one side has more."""
     pairs = list(zip(logits.type.shape, labels.type.shape, strict=False))
     axis = next(at for at, (rows, given) in enumerate(pairs) if rows != given)
     rows, given = pairs[axis]
     words = f"axis {axis}: {show(rows)} rows of logits against {show(given)} labels"
+    one_row = one_row_cure(logits, axis, source_of) if given == 1 else None
+    if one_row is not None:
+        return words, one_row
     more = rows - given
     written = re.match(r"\w+(?:\([^()]*\))?\((?P<logits>[\w.]+),", call)
     if isinstance(more, int) and more > 0:

@@ -22,6 +22,7 @@ from meganeura_dsl.elaborate.problems.meaning_notes import (
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.value_facts import Applied
 from meganeura_dsl.elaborate.typecheck import value_origins as origins
+from meganeura_dsl.elaborate.typecheck.batch_meaning import of_attention, of_quotient, of_scatter
 from meganeura_dsl.elaborate.values import Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import show
@@ -42,8 +43,8 @@ _AXIS = re.compile(r", (?:axis=)?-?\d+\)$|\((?:axis=)?-?\d+\)$")
 _NOISE = re.compile(r"random_(?:normal|uniform)\(\[(.*)\]\)", re.DOTALL)
 
 
-def meaning_notes(frame: Frame, block: ast.Block) -> Iterator[MeaningNote]:
-    """The notes on a block that was proved: each part that hardly computes what is meant."""
+def meaning_notes(frame: Frame, block: ast.Block | ast.Train) -> Iterator[MeaningNote]:
+    """The notes on what was proved: each part that hardly computes what is meant."""
     view = _View(frame, block)
     for value in frame.build.values:
         applied = view.source_of(value)
@@ -59,16 +60,20 @@ def meaning_notes(frame: Frame, block: ast.Block) -> Iterator[MeaningNote]:
                 yield from view.of_reduction(value)
             case ops.Broadcast():
                 yield from view.of_noise(value)
+            case ops.Div() if isinstance(block, ast.Block):
+                yield from of_quotient(frame, value, view.examples)
+            case ops.ScatterAdd():
+                yield from of_scatter(frame, value, block.span.text)
             case _:
                 pass
 
 
 @dataclass
 class _View:
-    """A proved block, and what its header says of axes."""
+    """A proved block or a training, and what its header says of axes."""
 
     frame: Frame
-    block: ast.Block
+    block: ast.Block | ast.Train
     examples: str = field(init=False)
     splits: set[int] = field(default_factory=set[int])
     """Values whose heads were noted to be left in place."""
@@ -146,6 +151,7 @@ class _View:
         )
 
     def _attention(self, applied: Applied, value: Tensor) -> Iterator[MeaningNote]:
+        yield from of_attention(self.frame, applied, self.block.span.text)
         split = origins.split_from(value, self.source_of)
         if split is not None:
             yield from self._heads(applied.span, "`attention` weighs heads here", split)

@@ -27,6 +27,7 @@ from meganeura_dsl.elaborate.typecheck.pattern_readings import (
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Binder, Mismatch, size_names_of
 from meganeura_dsl.elaborate.typecheck.value_origins import (
     axes_of_inputs,
+    inputs_of,
     layer_behind,
     split_from,
 )
@@ -273,6 +274,7 @@ class Rearranger:
             named = numbers_cure(self.node, value.type.shape, self.frame.names)
             cure = self._of_heads(value, wanted, axes) or order_cure(axes, wanted, mismatch.axis)
             cure = cure or self._by_windows(value, named) or named
+            cure = cure or self._of_queries(value, mismatch.axis, mismatch.wanted)
             cure = cure or self._named(mismatch.axis, wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
 
@@ -307,6 +309,27 @@ class Rearranger:
         source = f"[{', '.join([*axes[:3], wanted[3]])}]"
         words = "`attention` gives the heads before the positions: name its axes in this order"
         return Help(words, self.node.span.text.replace(self.node.source.span.text, source, 1))
+
+    def _of_queries(self, value: Tensor, axis: int, wanted: Size) -> Help | None:
+        """The words for positions of an attention that its keys and values have, not its queries.
+
+        None unless both are made of inputs, each of its own.
+        """
+        source_of = self.frame.state.values.layer_of
+        applied = layer_behind(value, ("attention",), source_of)
+        if applied is None or axis != 2 or len(applied.operands) < 3:
+            return None
+        queries, *others = applied.operands[:3]
+        if any(each.type.rank != 4 or each.type.shape[2] != wanted for each in others):
+            return None
+        given = [inputs_of(each, source_of) for each in (queries, *others)]
+        if any(len(names) != 1 for names in given) or given[1] != given[2]:
+            return None
+        (first,), (second,) = given[:2]
+        return Help(
+            "`attention` gives a row for each position of its first tensor, the queries: make them "
+            f"of\n`{second}`, which has {show(wanted)}, and the keys and values of `{first}`"
+        )
 
     def _named(self, axis: int, wanted: str, found: str) -> Help | None:
         """Advice to write the axis that is there in place of a name with another meaning."""

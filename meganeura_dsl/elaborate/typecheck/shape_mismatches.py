@@ -9,13 +9,15 @@ from meganeura_dsl.elaborate.problems import origin_cures, resolution_cures
 from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.path_cures import path_cure
+from meganeura_dsl.elaborate.problems.path_cures import other_question, path_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.sequence_cures import tokens_last_cure
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     MissingFact,
     ShapeMismatch,
 )
+from meganeura_dsl.elaborate.problems.width_cures import kept_width
 from meganeura_dsl.elaborate.problems.window_cures import causal_part, meeting_cure
 from meganeura_dsl.elaborate.problems.written_numbers import numbers_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -72,17 +74,39 @@ def shape_mismatch(
     cure = one_of_each_row(left) or one_of_each_row(right)
     larger, smaller = (left, right) if left.type.rank >= right.type.rank else (right, left)
     cure = cure or unmerged_cure(larger, smaller, frame.state.values.source_of)
+    sides = sorted(zip(names, pair, strict=True), key=lambda each: each[1].type.rank)
+    cure = cure or origin_cures.kept_axis_cure(sides[1], sides[0])
     cure = cure or elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
     cure = cure or _cure_by_origin(
         frame, span, operator, pair, names, (left_axis, right_axis), changed
     )
     cure = cure or numbers_cure(pair, (left_axis, right_axis), frame.state.values.source_of)
+    met = None
     if frame.choices.words and names[0].isidentifier() and names[1].isidentifier():
+        asked = _other_question(span, names, pair, sizes, frame.choices.words)
+        if asked is not None:
+            location, cure, met = frame.location(asked[0]), asked[1], span
         cure = cure or path_cure(span, names, sizes, frame.choices.words)
     cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
     return ShapeMismatch(
-        location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure
+        location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure, met
     )
+
+
+def _other_question(
+    span: Span,
+    names: tuple[str, str],
+    pair: tuple[Tensor, Tensor],
+    sizes: tuple[Size, Size],
+    path: Sequence[str],
+) -> tuple[Span, Help] | None:
+    """The condition that leads to a single choice, if it asks for another axis of a side."""
+    if len(path) != 1:
+        return None
+    sides = [
+        (name, [*map(show, value.type.shape)]) for name, value in zip(names, pair, strict=True)
+    ]
+    return other_question(span, sides, sizes, path[0])
 
 
 def _arguments_of(span: Span) -> dict[str, str]:
@@ -132,6 +156,9 @@ def _cure_by_origin(
         cure = cure or origin_cures.parameter_cure(
             names[place], at, size, span, frame.names, config
         )
+    source_of = frame.state.values.source_of
+    for one, other in ((left, right), (right, left)):
+        cure = cure or tokens_last_cure(one, other, source_of)
     if cure is None and not frame.choices.words:
         cure = _other_resolution(frame, pair, names, same, written)
     if changed and cure is None and not frame.choices.words:
@@ -149,7 +176,11 @@ def _cure_by_origin(
             between = origin_cures.Projection(
                 operator, axes[0], channels_by, written, location.span.text
             )
-            cure = origin_cures.projection_cure(sides[0], sides[1], between)
+            side = pair[names.index(name)]
+            if operator == "+" and between.declares(sides[0][1][axes[0]]):
+                at, wanted = axes[0], sides[0][1][axes[0]]
+                cure = kept_width(side, at, wanted, sides[0][0], source_of)
+            cure = cure or origin_cures.projection_cure(sides[0], sides[1], between)
     return cure
 
 

@@ -125,6 +125,21 @@ def split_from(value: Tensor, source_of: SourceOf) -> Tensor | None:
     return None
 
 
+def inputs_of(value: Tensor, source_of: SourceOf) -> set[str]:
+    """The names of the inputs that a value is computed from, through layers."""
+    rest, seen, names = [value], set[int](), set[str]()
+    while rest and len(seen) < _MOST:
+        value = rest.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        applied = source_of(value)
+        rest.extend(value.operands if applied is None else applied.operands)
+        if isinstance(value.op, ops.Input) and not is_assumed_tensor(value):
+            names.add(value.op.name)
+    return names
+
+
 def is_mask(value: Tensor) -> bool:
     """True if a value is a mask of 0 and 1: made of truth values, or an input called so."""
     for _ in range(_MOST):
@@ -163,13 +178,14 @@ _EXAMPLES = ("n", "N", "b", "B", "bs", "batch", "batch_size")
 _STEPS = ("s", "t", "l", "seq", "time", "steps", "length", "seq_len", "L", "T", "S")
 
 
-def examples_of(block: ast.Block) -> str:
+def examples_of(block: ast.Block | ast.Train) -> str:
     """The name of the axis that counts examples in the inputs and results of a block; or empty.
 
     It comes first, or behind that of the steps of a sequence.
     """
     inputs = [[entry.span.text for entry in each.type.shape.entries] for each in block.inputs]
-    results = [[entry.span.text for entry in each.shape.entries] for each in block.results or ()]
+    declared = block.results or () if isinstance(block, ast.Block) else ()
+    results = [[entry.span.text for entry in each.shape.entries] for each in declared]
     first = next((axes for axes in inputs if len(axes) > 1), [""])
     name = first[0]
     if len(first) > 2 and name in _STEPS and first[1] in _EXAMPLES:
@@ -181,7 +197,7 @@ def examples_of(block: ast.Block) -> str:
     return name
 
 
-def axes_of_inputs(block: ast.Block) -> dict[str, tuple[str, ...]]:
+def axes_of_inputs(block: ast.Block | ast.Train) -> dict[str, tuple[str, ...]]:
     """The axes of each input, as they are written."""
     return {
         each.name: tuple(entry.span.text for entry in each.type.shape.entries)

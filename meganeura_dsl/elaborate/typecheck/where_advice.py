@@ -3,17 +3,21 @@
 import re
 
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.layout_cures import channels_moved, picture_moved
+from meganeura_dsl.elaborate.problems.layout_cures import (
+    channels_moved,
+    picture_moved,
+    steps_moved,
+)
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.proof_failures import reversed_fact
-from meganeura_dsl.elaborate.problems.window_cures import keeping_cure, smaller_cure
+from meganeura_dsl.elaborate.problems.window_cures import keeping_cure, smaller_cure, unstrided_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import (
     names_in,
 )
-from meganeura_dsl.elaborate.values import ElabValue, is_size, is_tensor
+from meganeura_dsl.elaborate.values import Axes, ElabValue, is_size, is_tensor
 from meganeura_dsl.symbolic.assumptions import (
     Compare,
     Condition,
@@ -298,17 +302,30 @@ def channels_last_advice(inner: Frame, caller: Location, clause: ast.Expression)
         is_tensor(each) and each.type.shape == shape for each in around.signature.values()
     )
     cure = picture_moved(shape, known, span.text, beside) if is_input else None
+    window, dilation = (inner.names.get(name, 1) for name in ("k", "dilation"))
+    if is_input and isinstance(window, int) and isinstance(dilation, int):
+        least = dilation * (window - 1) + 1
+        cure = cure or steps_moved(shape, least, known, span.text, beside)
     cure = cure or channels_moved(shape, known, span.text, beside, is_first=True, config=config)
     return "" if cure is None else f"{cure.text}:\n`{cure.code}`"
 
 
 def window_advice(inner: Frame, caller: Location, clause: ast.Expression) -> str:
     """Advice for a window of the library that is wider than an axis of known size."""
-    if not inner.module.is_library or not clause.span.text.startswith("fits("):
+    is_window = clause.span.text.startswith("fits(") or clause.span.text == "s + 2 * pad >= k"
+    if not inner.module.is_library or not is_window:
         return ""
     name = next(iter(size_names(clause)), "")
-    size = inner.names.get(name, "")
-    return smaller_cure(caller.span.text, size) if isinstance(size, int) else ""
+    size, x, window = (inner.names.get(each, "") for each in (name, "x", "k"))
+    if isinstance(size, Axes):
+        size = min((each for each in size if isinstance(each, int)), default="")
+    if not isinstance(size, int) or not isinstance(window, int):
+        return ""
+    if is_tensor(x):
+        slower = unstrided_cure(x, window, inner.state.values.source_of)
+        if slower is not None:
+            return f"{slower.text}:\n`{slower.code}`"
+    return smaller_cure(caller.span.text, size)
 
 
 def axes_advice(inner: Frame, part: Condition) -> str:

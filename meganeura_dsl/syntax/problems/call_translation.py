@@ -86,7 +86,7 @@ class ForeignCall:
     def help(self) -> Help:
         """Returns the form in this language, in the program's names as far as they are known."""
         name = self.function
-        found = self._application() or self.of_axes()
+        found = self._application() or self.of_axes() or self.of_triangle()
         if found is not None:
             return found
         layer = layer_cure(name, self.arguments, self.applied, self.before)
@@ -112,6 +112,23 @@ class ForeignCall:
         given = [each for each in self.arguments if "=" not in each] or ["x"]
         value = given[-1] if self.function == "apply" else given[0]
         return Help("a model or a layer is applied by a pipe", f"{value} |> {self.value}")
+
+    def of_triangle(self) -> Help | None:
+        """Returns the triangle of a matrix whose axes the text says; None for other calls."""
+        operand, rest, _ = self._operands()
+        operand = operand or (self.arguments[0] if self.arguments else "")
+        if self.function not in _TRIANGLES or rest or not operand:
+            return None
+        filled = re.fullmatch(r"ones\(\[?([^\[\]]*)\]?\)", bare(operand))
+        around = block_before(self.before)
+        axes = split_top(filled[1]) if filled is not None else axes_of(operand, around)
+        if axes is None or len(axes) != 2:
+            return None
+        rows, columns = axes
+        words, sign = _TRIANGLES[self.function]
+        mask = f"iota({columns}) {sign} insert_axis(iota({rows}), 1, {columns})"
+        code = f"f32({mask})" if filled is not None else f"where({mask}, {operand}, 0)"
+        return Help(words, code)
 
     def of_shape(self) -> Help | None:
         """Returns the tensor of the shape of the operand, such as zeros; None for other calls."""
@@ -219,6 +236,11 @@ def _operands_in(call: str) -> list[str]:
     return found if is_module else [owner, *found]
 
 
+_TRIANGLES = {
+    "tril": ("column j of row i is kept where j <= i", "<="),
+    "triu": ("column j of row i is kept where j >= i", ">="),
+}
+"""The triangles of a matrix: in words, and how a column compares with its row."""
 MODULES = (
     "F", "jax", "jnp", "keras", "lax", "layers", "math", "nn", "np", "numpy", "ops", "tf", "torch",
 )  # fmt: skip

@@ -117,7 +117,9 @@ def function_cure(span: Span) -> Help | None:
     if span.text.endswith("_like") and not before.rstrip().endswith("|>"):
         return ForeignCall("", span.text, called[0], before=before).of_shape()
     if span.text not in (*MOVES, *SPLITS, "einsum"):
-        return None
+        call = ForeignCall("", span.text, called[0], before=before)
+        is_piped = before.rstrip().endswith("|>")
+        return None if is_piped else call.of_triangle() or call.of_axes() or call.of_shape()
     piped = re.search(r"(?:^|[=(]|return)\s*([A-Za-z_]\w*)\s*\|>\s*$", before)
     arguments = called[0]
     if before.rstrip().endswith("|>"):

@@ -90,7 +90,8 @@ class UnreadableFile(Problem, code="E0119", topic="file"):
     reason: str
 
     def report(self) -> Report:
-        return self.message(f"cannot read `{self.path}`: {self.reason}")
+        cure = Help("a path is counted from the folder of the command: check where the file lies")
+        return self.message(f"cannot read `{self.path}`: {self.reason}", cure=cure)
 
 
 class NotUtf8(SyntaxProblem, code="E0118", topic="file"):
@@ -113,7 +114,10 @@ class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
     limit: int
 
     def report(self) -> Report:
-        return self.say("this file is too large", f"more than {self.limit:,} characters")
+        cure = Help(
+            "declare blocks in files of their own, and import them", "from blocks import Net"
+        )
+        return self.say("this file is too large", f"more than {self.limit:,} characters", cure)
 
 
 class UnknownLanguageVersion(SyntaxProblem, code="E0142", topic="file"):

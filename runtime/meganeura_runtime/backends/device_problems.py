@@ -12,7 +12,10 @@ class DeviceFailure(Problem, code="E0551", topic="device"):
     reason: str
 
     def report(self) -> Report:
-        return self.message(self.reason)
+        cure = Help(
+            "`meganeura devices` lists what there is, and every machine has", "--device cpu"
+        )
+        return self.message(self.reason, cure=cure)
 
 
 class BeyondLimits(Problem, code="E0552", topic="device"):

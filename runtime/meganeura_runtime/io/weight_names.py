@@ -42,6 +42,7 @@ class NothingToRename(Problem, code="E0586", topic="weights"):
         return self.message(
             f"no tensor is left that `{self.pattern}` matches",
             Remark("the file has", f"{', '.join(self.names[:SHOWN])}{more}"),
+            cure=Help("a pattern matches a whole name, in the order of the renames"),
         )
 
 
@@ -54,7 +55,10 @@ class SameName(Problem, code="E0587", topic="weights"):
     def report(self) -> Report:
         """Name both tensors."""
         first, second = self.tensors
-        return self.message(f"`{first}` and `{second}` are both renamed to `{self.name}`")
+        cure = Help("let the pattern match one of them, or keep in the new name what differs")
+        return self.message(
+            f"`{first}` and `{second}` are both renamed to `{self.name}`", cure=cure
+        )
 
 
 @dataclass(frozen=True)

@@ -140,13 +140,13 @@ def _run_block(application: Application, frame: Frame) -> Results:
         results = apply_template(inner, block, span, lambda: _run_given(inner, block, span))
         note_made(inner, block, results, before)
         return results
-    if inner.state.context.summaries is not None:
-        return apply_summary(
-            inner,
-            block,
-            inner.state.context.summaries,
-            lambda: run_body(inner, block),
-        )
+    summaries = inner.state.context.summaries
+    if summaries is not None:
+        before = inner.build.count
+        results = apply_summary(inner, block, summaries, lambda: run_body(inner, block))
+        if isinstance(frame.declaration, ast.Train):
+            note_made(inner, block, results, before)
+        return results
     return apply_template(inner, block, span, lambda: _run_given(inner, block, span))
 
 

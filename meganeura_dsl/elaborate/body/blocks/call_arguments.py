@@ -1,18 +1,21 @@
 """The arguments of a call, evaluated; a callee that nothing has the name of."""
 
+from collections.abc import Sequence
+
 from meganeura_dsl.diagnostics.other_names import Answer, other_names
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.blocks.modes import TRAINING
 from meganeura_dsl.elaborate.body.expressions.names import layer_named
 from meganeura_dsl.elaborate.builtins.builtin_weights import WEIGHTS
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.problems.argument_cures import filled_input
 from meganeura_dsl.elaborate.problems.layer_problems import AlwaysTraining
 from meganeura_dsl.elaborate.problems.name_problems import UnknownName, UnreadName, WrongKind
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor, require_one
-from meganeura_dsl.elaborate.values import ElabValue, Pattern, describe
+from meganeura_dsl.elaborate.typecheck.expected_kinds import require_one, require_tensor
+from meganeura_dsl.elaborate.values import ElabValue, Pattern, describe, is_tensor
 from meganeura_dsl.syntax import ast
 
 
@@ -37,10 +40,33 @@ def call_arguments(call: ast.Call, piped: ElabValue | None, frame: Frame) -> Arg
     for argument in call.inputs:
         assert not isinstance(argument.value, ast.Rearrangement)
         if argument.name is None:
-            positional.append(evaluate_tensor(argument.value, frame))
+            value = frame.evaluate(argument.value)
+            _require_filled(call, value, positional, argument.value, frame)
+            positional.append(require_tensor(argument.value, value, frame))
         else:
             named[argument.name] = frame.evaluate(argument.value)
     return Arguments(tuple(positional), named)
+
+
+def _require_filled(
+    call: ast.Call,
+    value: ElabValue,
+    before: Sequence[ElabValue],
+    written: ast.Expression,
+    frame: Frame,
+) -> None:
+    """Raise `ProblemError` for a number where a block takes a tensor with one for each."""
+    declared = frame.module.find(call.callee)
+    tensors = [each for each in before if is_tensor(each)]
+    if not isinstance(value, int | float) or declared is None:
+        return
+    if not isinstance(declared[1], ast.Block) or len(tensors) >= len(declared[1].inputs):
+        return
+    cure = filled_input(declared[1], tensors, written.span.text)
+    if cure is not None:
+        wanted = f"a tensor as `{declared[1].inputs[len(tensors)].name}`"
+        problem = WrongKind(frame.location(written.span), wanted, describe(value), cure)
+        raise ProblemError(problem)
 
 
 def unknown_callee(call: ast.Call, frame: Frame) -> ProblemError:

@@ -1,6 +1,9 @@
 """Lists of numbers, sizes, texts or tensors."""
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+import re
+from collections.abc import Sequence
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import length_of_list
@@ -15,6 +18,7 @@ from meganeura_dsl.elaborate.values import (
     show_shape,
 )
 from meganeura_dsl.limits.language_limits import LONGEST_LIST
+from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
 
 
@@ -27,7 +31,8 @@ def evaluate_list(node: ast.ListOf, frame: Frame) -> ElabValue:
     for item, written in zip(items, node.items, strict=True):
         if not is_static(item) or isinstance(item, BlockValue):
             location = frame.location(written.span)
-            wanted, cure = "a number or a size in a list", _size_meant(item)
+            before = items[: node.items.index(written)]
+            wanted, cure = "a number or a size in a list", _size_meant(item, before, node)
             raise ProblemError(WrongKind(location, wanted, describe(item), cure))
     built = [item for item in items if is_static(item)]
     if length_of_list(built) > LONGEST_LIST:
@@ -36,11 +41,23 @@ def evaluate_list(node: ast.ListOf, frame: Frame) -> ElabValue:
     return built
 
 
-def _size_meant(item: ElabValue) -> str:
-    """Returns advice for a tensor where one of its sizes is meant; empty for anything else."""
+def _size_meant(item: ElabValue, before: Sequence[ElabValue], node: ast.ListOf) -> str | Help:
+    """Returns advice for a tensor where one of its sizes is meant; empty for anything else.
+
+    Behind its first sizes in a list, such as a shape, the next one is meant.
+    """
     if not is_tensor(item) or item.type.rank == 0:
         return ""
-    return f"its sizes are {show_shape(item.type.shape)}: name the one that is meant"
+    shape, place, span = item.type.shape, len(before), node.span
+    sizes = f"its sizes are {show_shape(shape)}"
+    is_last = place == len(node.items) - 1
+    if not before or not is_last or tuple(before) != shape[:place] or place >= len(shape):
+        return f"{sizes}: name the one that is meant"
+    called = re.search(r"(\w+)\($", span.source.text[: span.start])
+    is_alone = called is not None and span.source.text[span.end : span.end + 1] == ")"
+    listed = show_shape(shape[: place + 1])
+    text = f"{sizes}: behind {show_shape(shape[:place])[1:-1]} it is {show(shape[place])}"
+    return Help(text, f"{called[1]}({listed})" if called and is_alone else listed)
 
 
 def _only_tensor(item: ElabValue, written: ast.Expression, frame: Frame) -> Tensor:

@@ -25,7 +25,7 @@ from meganeura_dsl.elaborate.body.layers.configuration import (
 )
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
-from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath
+from meganeura_dsl.elaborate.problems.path_problems import DuplicatePath
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
@@ -162,7 +162,8 @@ def _apply_again(call: ast.Call, layer: BoundBlock, arguments: Arguments, frame:
     if layer.is_contract:
         return _apply_contract(call, layer, given, frame, claims=is_first)
     state = frame.state
-    with state.shared_later() if is_first else state.within(shared=True):
+    again = state.context.again or frame.location(call.span)
+    with state.shared_later() if is_first else state.within(shared=True, again=again):
         return instantiate(layer.module, layer.declaration, given, layer.path, call.span, frame)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.problems.name_problems import DuplicatePath
 from meganeura_dsl.elaborate.problems.parameter_problems import IterationsOfInput
+from meganeura_dsl.elaborate.problems.path_problems import DuplicatePath
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
 from meganeura_dsl.elaborate.scope.gradient_names import gradient_names
 from meganeura_dsl.elaborate.scope.new_symbols import new_symbol, symbols_in, with_values

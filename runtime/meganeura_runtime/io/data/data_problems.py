@@ -209,4 +209,5 @@ class ExamplesNotFirst(DataProblem, code="E0527"):
         return self.words(
             f"`{self.name}: {self.wanted}` cannot be cut into examples",
             (Remark("because", f"`{self.size}` counts them, and is not its first axis"),),
+            Help("declare that axis first, store the data so, and rearrange where it is used"),
         )

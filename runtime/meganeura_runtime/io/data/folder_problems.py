@@ -19,6 +19,7 @@ class NoClasses(Problem, code="E0610", topic="data"):
             f"`{self.folder}` is no folder of classes",
             Remark("because", self.reason),
             span=self.span,
+            cure=Help("give each class a folder of its files", f"{self.folder.name}/name/1.png"),
         )
 
 

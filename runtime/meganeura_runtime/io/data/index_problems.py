@@ -46,9 +46,11 @@ class IndexOutside(Problem, code="E0535", topic="data"):
             return ()
         return (Remark("measured", "in batches of {}, where a step has {}".format(*self.cut)),)
 
-    def _cure(self) -> Help | None:
+    def _cure(self) -> Help:
         if self.cut is None:
-            return None
+            return Help(
+                "ids count from 0: store those that there are, or let the program have more"
+            )
         by_hand = "`trainer.evaluate` takes batches one by one too"
         return Help(f"measure a multiple of {self.cut[1]} examples; {by_hand}")
 

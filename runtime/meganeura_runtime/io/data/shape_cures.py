@@ -41,7 +41,10 @@ def shape_cure(
 def _single(name: str, stored: Sequence[int], first: Size) -> Help:
     """The cure of one example without the axis of examples, or of several declared as one."""
     one = f"{ONE_EXAMPLE}: {show_shape((1, *stored))}"
-    if len(stored) == 1 or stored[0] == 1:
+    if len(stored) == 1:
+        several = "if several were meant, `[i]` has taken one of them: `[i:i + k]` takes k"
+        return Help(f"{one}\n{several}")
+    if stored[0] == 1:
         return Help(one)
     declared = f"{name}: {show_shape((first, *stored[1:]))}"
     return Help(f"{one}\nif these are {stored[0]} examples, declare", declared)
@@ -76,6 +79,7 @@ def _declared(
     dtype = wanted.dtype.value if wanted.dtype.is_integer else ""
     declared = f"{name}: {dtype}{show_shape((first, *stored[1:]))}"
     text = f"declare the input as the data has it, `{declared}`, and where it is used, write"
+    wanted_of_data = show_shape((stored[0], *shape[1:]))
     if tuple(shape) == (*shape[: len(stored)], 1) and tuple(shape[1:-1]) == tuple(stored[1:]):
         return Help(text, f"insert_axis({name}, {len(stored)}, 1)")
     found = layout_pattern((first, *stored[1:]), (first, *shape[1:]), (), same=lambda a, b: a == b)
@@ -85,11 +89,19 @@ def _declared(
     axis = _extra_axis(stored, shape)
     if axis:
         picked = ", ".join((*":" * axis, "-1"))
-        return Help(f"{text} the place that is meant", f"{name}[{picked}]")
+        text = (
+            f"give one for each example, {wanted_of_data}, or declare the input as the data has "
+            f"it,\n`{declared}`, and where it is used, write the place that is meant"
+        )
+        return Help(text, f"{name}[{picked}]")
     is_turned = len(stored) == len(shape) == 2 and stored[0] == shape[1]
     if is_turned and stored[0] not in examples:
         return Help(f"the axes are the other way round: store {show_shape(stored[::-1])}")
-    return Help("declare the input as the data has it, or give other data", declared)
+    return Help(
+        f"give data of {wanted_of_data}, or declare the input as the data has it and let what it\n"
+        "meets have this size too",
+        declared,
+    )
 
 
 def _extra_axis(stored: Sequence[int], shape: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ class NotData(Problem, code="E0600", topic="data"):
             f"{self.what} cannot feed the program",
             Remark("because", self.reason),
             Remark("its inputs are", ", ".join(self.inputs)),
+            cure=Help("give a dictionary of arrays by these names"),
         )
 
 
@@ -37,6 +38,7 @@ class UnlikeExamples(Problem, code="E0601", topic="data"):
             f"example {self.number:,} is not like the first",
             Remark("it has", f"{self.name}: {self.given}"),
             Remark("the first", f"{self.name}: {self.wanted}"),
+            cure=Help("give all examples one shape: pad, cut or resize them before"),
         )
 
 
@@ -143,6 +145,7 @@ class UnlikeShards(Problem, code="E0607", topic="data"):
             Remark("it has", f"{self.name}: {self.given or 'nothing'}"),
             Remark(str(self.first), f"{self.name}: {self.wanted or 'nothing'}"),
             span=self.span,
+            cure=Help("write all files with the same tensors, or let the glob name those alone"),
         )
 
 
@@ -158,6 +161,9 @@ class UnclearValidation(Problem, code="E0608", topic="data"):
             "the setting `validation` cannot be followed",
             Remark("because", self.reason),
             span=self.span,
+            cure=Help(
+                "name a share that holds examples out, or a file of them", "validation = 0.1"
+            ),
         )
 
 
@@ -174,4 +180,5 @@ class WrongWeights(Problem, code="E0609", topic="data"):
             f"`{self.name}` does not say how often each example is drawn",
             Remark("because", self.reason),
             span=self.span,
+            cure=Help("store a number of at least 0 for each example"),
         )

@@ -32,6 +32,7 @@ class NotFinite(Problem, code="E0531", topic="files"):
             f"`{self.name}` holds {self.value}",
             Remark("at index", show_index(self.index)),
             Remark("in", str(self.file)),
+            cure=Help("leave such examples out, or store a number and a mask of what is known"),
         )
 
 
@@ -50,6 +51,7 @@ class OutOfRange(Problem, code="E0532", topic="files"):
             f"`{self.name}` holds {self.value}, which {self.wanted} cannot",
             Remark("at index", show_index(self.index)),
             Remark("in", f"{self.file}, stored as {self.stored}"),
+            cure=Help("store numbers of its range, counted from 0"),
         )
 
 
@@ -59,7 +61,8 @@ class NoSuchFile(Problem, code="E0533", topic="files"):
     file: Path
 
     def report(self) -> Report:
-        return self.message(f"there is no `{self.file}`")
+        cure = Help("paths are counted from the folder of the command: check where the file lies")
+        return self.message(f"there is no `{self.file}`", cure=cure)
 
 
 class CannotWrite(Problem, code="E0534", topic="files"):

@@ -50,4 +50,8 @@ class DamagedRun(Problem, code="E0621", topic="files"):
 
     def report(self) -> Report:
         where = f"line {self.line:,} of `{self.file}`" if self.line else f"`{self.file}`"
-        return self.message(f"{where} is not what a run writes", Remark("because", self.reason))
+        return self.message(
+            f"{where} is not what a run writes",
+            Remark("because", self.reason),
+            cure=Help("take the file from a copy, or the run again: it is not to be edited"),
+        )

@@ -6,7 +6,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.pipeline import check
 from tests.dsl.elaborate.problems.cures import LOAD
 
-MEANING = ("N0009", "N0010", "N0011", "N0012", "N0013")
+MEANING = (*(f"N00{each:02}" for each in range(9, 19)),)
 
 
 def notes(text: str) -> list[tuple[str, str | None]]:
@@ -85,6 +85,71 @@ block Slots()(x: [n, s, d], slots: [n, k, d]) -> [n, k, d]:
   a = softmax(x @ rearrange(slots, [n, k, d] -> [n, d, k]), 2)
   return rearrange(a, [n, s, k] -> [n, k, s]) @ x
 """
+POOLED = """\
+block Pooled()(x: [n, s, d], keep: bool[n, s]) -> [n, d]:
+  w = f32(keep)
+  return sum(x * insert_axis(w, 2, d), 1) / {}
+"""
+NORMED = """\
+block Unit()(x: [n, d]) -> [n, d]:
+  y = {}
+  return y / insert_axis(sqrt(sum(y ** 2, {}) + 1e-8), {})
+"""
+STEP = """\
+block Step(room)(x: [n, 2, s, d], position: i32[]) -> [n, 2, s, d]
+    where 0 <= position, position + s <= room:
+  cache keys: [n, 2, room, d]
+  update keys[:, :, position:position + s] = x
+  return attention(x, keys, keys{})
+"""
+GRAPH = """\
+block Near()(x: [v, d], source: i32[e], target: i32[e]) -> [v, d]
+    where 0 <= source, source < v, 0 <= target, target < v:
+  degree = scatter_add(target, ones([e]), v)
+  near = scatter_add({}, v)
+  return near / insert_axis(maximum(degree, 1), 1, d)
+"""
+EXPERT = """\
+block Expert()(x: [v, d], chosen: i32[e]) -> [v, d]
+    where 0 <= chosen, chosen < v:
+  return scatter_add(chosen, gather(x, chosen) |> fc: linear(d), v)
+"""
+LANGUAGE = """\
+block Words(vocab, d)(ids: i32[n, s]) -> [n, s, vocab]:
+  x = ids |> table: embedding(vocab, d) |> rearrange([n, s, d] -> [n, 1, s, d])
+  y = attention(x, x, x{})
+  return y |> rearrange([n, 1, s, d] -> [n, s, d]) |> head: linear(vocab)
+model words = Words(vocab=100, d=16)
+train next_word(ids: i32[batch, 33]):
+  logits = ids[:, :32] |> words
+  minimize cross_entropy(logits, ids[:, {}])
+"""
+MASKED_LOSS = """\
+train fit(x: [batch, 4], label: i32[batch]):
+  minimize masked_cross_entropy(ignore=-1)(x |> fc: linear(3), label)
+"""
+RECALL = """\
+block Words(vocab, d)(ids: i32[n, s]) -> [n, s, vocab]:
+  x = ids |> table: embedding(vocab, d) |> rearrange([n, s, d] -> [n, 1, s, d])
+  return attention(x, x, x) |> rearrange([n, 1, s, d] -> [n, s, d]) |> head: linear(vocab)
+model words = Words(vocab=100, d=16)
+train recall(ids: i32[batch, 33]):
+  minimize cross_entropy(ids |> words, ids)
+"""
+TRAINED = """\
+block Net()(x: [n, 8]) -> [n, 8]:
+  return x |> fc: linear(8)
+model net = Net()
+train fit(x: [batch, 8], keep: bool[batch, 8]):
+  w = f32(keep)
+  z = (x |> net) + {}
+  minimize sum(w / sum(w) * (z - x) ** 2)
+  run:
+    data     = "x.npz"
+    batch    = 32
+    steps    = 500
+    schedule = cosine(warmup={})
+"""
 MOVED = {
     "pictures": "rearrange([n, c, h, w] -> [n, h, w, c]) |> norm: layer_norm "
     "|> rearrange([n, h, w, c] -> [n, c, h, w])",
@@ -123,6 +188,21 @@ MOVED = {
         (RECURRENT.format("64, 128"), "N0012", "gru(128)"),
         (PICTURE.format("conv2d(3, 64, 3)"), "N0012", "conv2d(64, 3)"),
         (NOISE.format("random_normal([d])"), "N0013", "random_normal([n, s, d])"),
+        (POOLED.format("maximum(sum(w), 1)"), "N0015", "sum(w, 1)"),
+        (NORMED.format("x", "0", "0, n"), "N0015", "sum(y ** 2, 1)"),
+        (
+            STEP.format(", causal=true"), "N0016",
+            "attention(x, keys, keys, causal=true, offset=position)",
+        ),
+        (STEP.format(""), "N0016", "attention(x, keys, keys, causal=true, offset=position)"),
+        (
+            GRAPH.format("source, gather(x, source)"), "N0017",
+            "scatter_add(target, gather(x, source), v)",
+        ),
+        (LANGUAGE.format(", causal=true", ":32"), "N0014", None),
+        (LANGUAGE.format("", "1:"), "N0014", "attention(x, x, x, causal=true)"),
+        (TRAINED.format("random_normal([8])", 50), "N0013", "random_normal([batch, 8])"),
+        (TRAINED.format("random_normal([batch, 8])", 500), "N0018", "warmup=50"),
         (MASKED.format("x * f32(m)"), "N0011", "where(mask, scores, -1e9)"),
         (MASKED.format("x * mask"), "N0011", "where(mask, scores, -1e9)"),
         (MASKED.format("x + f32(m)"), "N0011", "where(mask, scores, -1e9)"),
@@ -145,6 +225,18 @@ def test_a_mistake_has_a_note(text: str, code: str, cure: str | None) -> None:
         RECURRENT.format("64, 2"),
         RECURRENT.format("64, layers"),
         PICTURE.format("conv2d(64, 16, 16)"),
+        POOLED.format("insert_axis(maximum(sum(w, 1), 1), 1, d)"),
+        NORMED.format("x", "1", "1, d"),
+        NORMED.format("x - expand(mean(x, 0), [d] -> [n, d])", "0", "0, n"),
+        STEP.format(", causal=true, offset=position"),
+        STEP.format(", mask=expand(iota(room) <= position, [room] -> [n, 2, s, room])"),
+        GRAPH.format("target, gather(x, source)"),
+        GRAPH.format("source, gather(x, source) * gather(x, target)"),
+        EXPERT,
+        RECALL,
+        MASKED_LOSS,
+        LANGUAGE.format(", causal=true", "1:"),
+        TRAINED.format("random_normal([batch, 8])", 50),
         NOISE.format("random_normal([n, s, d])"),
         NOISE.format("expand(random_normal([d]), [d] -> [n, s, d])"),
         MASKED.format("x + mask"),
