@@ -24,6 +24,8 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_APPLIED = r"(?:[\w.\[\]{}]+[ ]*:[ ]*)?[A-Za-z_]\w*"
+"""The pattern of what a pipe applies, with a label or without."""
 _DATA = (
     'images("folder")',
     'table("rows.csv", x=["width", "height"], y="kind")',
@@ -61,6 +63,10 @@ def completion(analysis: Analysis, text: str, offset: int) -> list[CompletionIte
             return [*_declared(analysis, setting[1]), *_values(setting[1])]
         if re.fullmatch(r"\s*\w*", line):
             return list(_settings())
+    taken = re.search(r"\b([A-Za-z_]\w*)\.\w*$", line)
+    results = [] if taken is None else list(_results(analysis, declaration, taken[1]))
+    if results:
+        return results
     call = open_call(text, offset)
     arguments = list(_arguments(analysis, call[0])) if call is not None else []
     locals_ = list(_locals(declaration, line))
@@ -137,6 +143,24 @@ def _arguments(analysis: Analysis, callee: str) -> Iterator[CompletionItem]:
             detail=each.span.text,
             sort_text=f"0{each.name}",
         )
+
+
+def _results(analysis: Analysis, declaration: str, name: str) -> Iterator[CompletionItem]:
+    """The named results of the block or model that a name was last bound to, with their types."""
+    bound = re.findall(rf"^[ ]+{name}[ ]*=[^\n]*\|>[ ]*({_APPLIED})", declaration, re.MULTILINE)
+    callee = bound[-1].rpartition(":")[2].strip() if bound else ""
+    labelled = re.search(rf"\b{callee}[ ]*:[ ]*([A-Za-z_]\w*)", declaration) if callee else None
+    found = analysis.module.find(callee) if callee else None
+    if found is None and labelled is not None:
+        found = analysis.module.find(labelled[1])
+    while found is not None and isinstance(found[1], ast.Model):
+        found = found[0].find(found[1].call.callee)
+    if found is None or not isinstance(found[1], ast.Block):
+        return
+    for each in found[1].results or ():
+        if each.name is not None:
+            written = each.span.text.partition(":")[2].strip()
+            yield CompletionItem(each.name, kind=CompletionItemKind.Field, detail=written)
 
 
 def _locals(declaration: str, line: str) -> Iterator[CompletionItem]:

@@ -310,7 +310,7 @@ async def on_semantic_tokens(
 
 
 @SERVER.feature(
-    types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=["(", ">", " "])
+    types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=["(", ">", " ", "."])
 )
 async def on_completion(
     server: MeganeuraServer, given: types.CompletionParams

@@ -232,6 +232,28 @@ def test_completion_knows_where_it_is() -> None:
     assert completed("# about @") == []
 
 
+PARTS = """\
+block Parts()(x: [n, d]) -> scale: [n], rest: [n, d]:
+  return sum(x, 1), x
+
+model parts = Parts()
+
+"""
+
+
+@pytest.mark.parametrize("applied", ["Parts()", "p: Parts()", "parts", "linear(3) |> p.q: Parts()"])
+def test_behind_a_value_of_several_results_their_names_are_completed(applied: str) -> None:
+    text = f"{PARTS}block Uses()(x: [n, d]) -> [n]:\n  out = x |> {applied}\n  return out."
+    items = completion(analysed(PARTS), text, len(text))
+    assert [(each.label, each.detail) for each in items] == [("scale", "[n]"), ("rest", "[n, d]")]
+
+
+def test_behind_a_declared_layer_its_results_are_completed() -> None:
+    text = f"{PARTS}train fit(x: [b, 2]):\n  layer p: Parts()\n  out = x |> p\n  y = out.re"
+    items = completion(analysed(PARTS), text, len(text))
+    assert [each.label for each in items] == ["scale", "rest"]
+
+
 def renamed(text: str, mark: str, new: str) -> tuple[str, Renaming]:
     found = rename(analysed(text), at(text, mark), new, {})
     assert found is not None
