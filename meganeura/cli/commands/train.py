@@ -206,9 +206,12 @@ def _announce(
     learning rate goes on otherwise than it began, that is said too.
     """
     from meganeura_dsl.transforms.joined_loss import Joins
+    from meganeura_runtime.backends.loop_advice import other_device
     from meganeura_runtime.train.spec.resume import compares_anew, other_rates
 
     announce(chosen)
+    if advice := other_device(job.spec.compiled, chosen):
+        say(advice)
     whole = chosen.replicated(job.spec.compiled)
     if whole:
         more = f" and {len(whole) - NAMED} more" if len(whole) > NAMED else ""

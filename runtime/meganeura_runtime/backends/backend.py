@@ -112,6 +112,11 @@ class Backend(ABC):
     """A regular expression that matches exactly the names of its devices."""
     capabilities: ClassVar[Capabilities] = Capabilities()
 
+    @property
+    def is_installed(self) -> bool:
+        """True if the library that it runs on is."""
+        return True
+
     def accepts(self, name: str) -> bool:
         """True if a name is one of a device, which need not be there."""
         return re.fullmatch(self.pattern, name) is not None

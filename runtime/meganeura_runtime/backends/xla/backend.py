@@ -40,6 +40,11 @@ class XlaBackend(Backend):
         cache=CACHE,
     )
 
+    @property
+    def is_installed(self) -> bool:
+        """True if JAX is."""
+        return find_spec(LIBRARY) is not None
+
     def devices(self) -> Sequence[DeviceRow]:
         """Returns every device of JAX."""
         _require_jax()
