@@ -19,7 +19,9 @@ from PIL import Image
 from pyarrow import parquet
 from safetensors.numpy import save
 
+from fuzz.gguf_models import gguf_models
 from fuzz.onnx_models import onnx_models
+from fuzz.quantized_models import quantized_models
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Sum, Tanh
@@ -49,6 +51,10 @@ ARRAYS = {
 }
 
 
+NODES = {"onnx": ("",), "qdq": ("quantize", "qlinear", "integer")}
+"""Parts of the names of node cases that fuzzing also starts from."""
+
+
 def corpus(reader: str) -> list[bytes]:
     """The inputs of a reader to start from."""
     found = sorted((FOUND / reader).glob("*")) if (FOUND / reader).is_dir() else []
@@ -57,11 +63,11 @@ def corpus(reader: str) -> list[bytes]:
 
 def fuzzing_corpus(reader: str) -> list[bytes]:
     """The inputs that fuzzing starts from: also those that are too many for the suite."""
-    if reader != "onnx":
+    if reader not in NODES:
         return corpus(reader)
     from fuzz.onnx_node_cases import node_models
 
-    return [*corpus(reader), *node_models()]
+    return [*corpus(reader), *(each for part in NODES[reader] for each in node_models(part))]
 
 
 @cache
@@ -78,6 +84,10 @@ def _valid(reader: str) -> tuple[bytes, ...]:
             )  # fmt: skip
         case "onnx":
             return tuple(each.SerializeToString() for each in onnx_models())
+        case "qdq":
+            return tuple(each.SerializeToString() for each in quantized_models())
+        case "gguf":
+            return gguf_models()
         case "safetensors":
             return (save(ARRAYS), save(ARRAYS, {"format": "pt"}), save({}))
         case "index":

@@ -9,6 +9,7 @@ from fuzz.onnx_mutants import onnx_mutant
 
 MUTATORS: Mapping[str, Callable[[Random, Sequence[bytes]], bytes]] = {
     "onnx": onnx_mutant,
+    "qdq": onnx_mutant,
     "artefact": json_mutant,
     "run": json_mutant,
 }

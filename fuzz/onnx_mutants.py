@@ -33,7 +33,7 @@ WORDS = (
     b"floor", b"add", b"mul", b"max", b"min", b"DCR", b"CRD", b"tanh", b"none", b"reverse",
     b"bidirectional", b"ij,jk->ik", b"...ii->...i", b"ab,ab->", b"i->ii", b"sum", b"mean", b"\xff",
 )  # fmt: skip
-ELEMENTS = (1, 2, 3, 6, 7, 9, 10, 11, 12, 16, 99)
+ELEMENTS = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 16, 21, 22, 26, 99)
 
 
 def onnx_mutant(random: Random, inputs: Sequence[bytes]) -> bytes:

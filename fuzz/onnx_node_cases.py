@@ -22,10 +22,10 @@ def node_cases(part: str = "") -> list[Any]:
     return [each for each in cases if part in each.name and _is_meant(each.model)]
 
 
-def node_models() -> tuple[bytes, ...]:
+def node_models(part: str = "") -> tuple[bytes, ...]:
     """Their small models, with small inputs as constants, so that shapes and axes are known."""
     found: list[bytes] = []
-    for case in node_cases():
+    for case in node_cases(part):
         given, _ = case_data(case)
         names = [each.name for each in case.model.graph.input]
         model = ModelProto()

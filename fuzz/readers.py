@@ -32,6 +32,8 @@ from meganeura_runtime.backends.registry import DEVICE_NAMES
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 from meganeura_runtime.export.mgb.container import KEY as HEADER
 from meganeura_runtime.export.mgb.container import Artefact
+from meganeura_runtime.importing.gguf.gguf_file import read_gguf
+from meganeura_runtime.importing.gguf.importing import read_model
 from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.importing.onnx.onnx_file import read_onnx
 from meganeura_runtime.io.checkpoint import read_checkpoint
@@ -158,6 +160,11 @@ def read_onnx_model(data: bytes) -> str:
     return READ
 
 
+def _gguf(path: Path) -> None:
+    """A GGUF file: its model and all of its values, of which the program follows."""
+    read_model(read_gguf(path))
+
+
 def _picture(path: Path) -> None:
     read_image(path, 3, ImageSteps(None, None, Filter.BILINEAR, 1 / 255, (0.0,), (1.0,)))
 
@@ -238,6 +245,8 @@ READERS: Mapping[str, Reader] = {
     "entry": read_entry,
     "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
     "onnx": read_onnx_model,
+    "qdq": read_onnx_model,
+    "gguf": _file("fuzz.gguf", _gguf),
     "picture": _file("fuzz.png", _picture),
     "preprocessor": _file("preprocessor_config.json", image_steps),
     "tokenizer": _file("tokenizer.json", _tokenizer),

@@ -5,10 +5,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+class GraphOptimizationLevel:
+    ORT_ENABLE_BASIC: GraphOptimizationLevel
+
 class SessionOptions:
+    graph_optimization_level: GraphOptimizationLevel
     log_severity_level: int
     intra_op_num_threads: int
     inter_op_num_threads: int
+
+    def add_session_config_entry(self, key: str, value: str) -> None: ...
 
 class InferenceSession:
     def __init__(

@@ -6,7 +6,7 @@ scale is the number of greatest magnitude over -8. A scale is rounded to 11 sign
 that what was quantized once is quantized to itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from meganeura_dsl.startup.lazy_numpy import Array, np
@@ -29,6 +29,8 @@ class Quantization:
 
     bits: int
     group: int = 0
+    given: Array | None = field(default=None, compare=False, repr=False)
+    """The scales of a tensor, f32[rows, groups], which numbers keep that are levels of them."""
 
     @property
     def each(self) -> int:
@@ -64,12 +66,18 @@ class Quantization:
         """Returns words u32[rows, n] and scales f32[rows, groups] of f32 numbers, all finite."""
         shape = array.shape
         grouped = array.astype(np.float32, copy=False).reshape(*self.scales(shape), -1)
+        if self.given is not None and self.given.shape == grouped.shape[:2]:
+            levels = self._levels(grouped, self.given, -self.zero)
+            if np.array_equal(levels * self.given[..., None], grouped):
+                return self._packed(levels, shape), self.given
         scales = self._scale(grouped)
+        lowest = 1 - self.zero if self.bits == 8 else -self.zero
+        return self._packed(self._levels(grouped, scales, lowest), shape), scales
+
+    def _levels(self, grouped: Array, scales: Array, lowest: int) -> Array:
+        """Returns whole numbers [rows, groups, length] as f32, the nearest times their scales."""
         safe = np.where(scales == 0, np.float32(1), scales)[..., None]
-        highest = self.zero - 1
-        lowest = -highest if self.bits == 8 else -self.zero
-        levels = np.clip(np.rint(grouped / safe), lowest, highest).reshape(shape[0], -1)
-        return self._packed(levels, self.words(shape)), scales
+        return np.asarray(np.clip(np.rint(grouped / safe), lowest, self.zero - 1))
 
     def represents(self, array: Array) -> bool:
         """True if all numbers are finite and levels, so that to quantize them changes nothing."""
@@ -80,17 +88,17 @@ class Quantization:
     def _scale(self, grouped: Array) -> Array:
         """Returns a scale for each group [rows, groups, length]."""
         at = np.abs(grouped).argmax(axis=-1, keepdims=True)
-        extreme = np.take_along_axis(grouped, at, axis=-1)[..., 0].astype(np.float64)
-        exact = np.abs(extreme) / 127 if self.bits == 8 else extreme / -8
-        mantissa, exponent = np.frexp(exact)
+        extreme = np.take_along_axis(grouped, at, axis=-1)[..., 0]
+        single = np.abs(extreme) / np.float32(127) if self.bits == 8 else extreme / np.float32(-8)
+        mantissa, exponent = np.frexp(single.astype(np.float64))
         steps = 2.0**SIGNIFICANT
         rounded = np.ldexp(np.rint(mantissa * steps) / steps, exponent)
         return np.asarray(rounded.astype(np.float32))
 
-    def _packed(self, levels: Array, words: tuple[int, int]) -> Array:
-        rows, count = words
+    def _packed(self, levels: Array, shape: tuple[int, ...]) -> Array:
+        rows, count = self.words(shape)
         unsigned = np.zeros((rows, count * self.each), np.uint32)
-        unsigned[:, : levels.shape[1]] = levels + self.zero
+        unsigned[:, : prod(shape[1:])] = levels.reshape(rows, -1) + self.zero
         shifted = unsigned.reshape(rows, count, self.each) << self._shifts
         return np.asarray(np.bitwise_or.reduce(shifted, axis=-1))
 

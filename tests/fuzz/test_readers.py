@@ -42,6 +42,7 @@ from tests.effort import effort
 MUTANTS = {
     "program": effort(50, 20_000),
     "onnx": effort(150, 1_000_000),
+    "qdq": effort(40, 300_000),
     "tokenizer": effort(12, 10_000),
 }
 """Mutants of readers that are slow."""

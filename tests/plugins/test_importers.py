@@ -88,7 +88,7 @@ def test_a_suffix_that_is_not_known_lists_those_that_are(meganeura: Command) -> 
     shown = meganeura("import", written(MODEL, "net.mpl"), "-o", "net.mgn")
     assert shown.code == 1
     assert "error[E0640]: cannot read `net.mpl` as ONNX" in shown.err
-    assert "the suffixes that are read are .onnx, .mlp" in says(shown.err)
+    assert "the suffixes that are read are .onnx, .gguf, .mlp" in says(shown.err)
     shown = meganeura("import", "none.mlp", "-o", "net.mgn")
     assert "error[E0533]: there is no `none.mlp`" in shown.err
 
@@ -223,7 +223,7 @@ def test_without_examples_nothing_is_compared(
     Path("a.mine").write_text("")
     shown = meganeura("import", "a.mine", "-o", "net.mgn")
     assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith("not compared: the importer gives no examples\n")
+    assert shown.out.startswith("not compared: there are no examples of outputs\n")
     assert load_file("net.safetensors")["fc.weight"].dtype == np.float32
 
 

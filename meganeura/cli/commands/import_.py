@@ -1,4 +1,4 @@
-"""`meganeura import`: an ONNX file, PyTorch source, or a file that a plugin reads, as a program."""
+"""`meganeura import`: an ONNX or GGUF file, PyTorch source, or a file of a plugin, as a program."""
 
 import sys
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def import_(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="An ONNX file, PyTorch source as net.py:Net(10), or a file of a plugin.",
+            help="An ONNX or GGUF file, PyTorch source as net.py:Net(10), or a file of a plugin.",
         ),
     ],
     *,
@@ -47,8 +47,9 @@ def import_(
 ) -> None:
     """Write a model of another system as a program, and its weights as safetensors beside it.
 
-    The program is proved, and ONNX Runtime runs the file on random inputs; where it does not give
-    what the program gives, nothing is written. PyTorch source is exported in a separate process.
+    The program is proved, and ONNX Runtime runs an ONNX file on random inputs; where it does not
+    give what the program gives, nothing is written. PyTorch source is exported in a separate
+    process.
     """
     source = _source(model, examples or [])
     path = Path(model) if source is None else source.path
@@ -68,12 +69,16 @@ def import_(
     if len(imported.untold) < imported.outputs:
         say(f"largest difference of an output: {imported.difference:.2g}{at}")
     if not imported.outputs:
-        say("not compared: the importer gives no examples")
+        say("not compared: there are no examples of outputs")
     for name, text in imported.untold.items():
         say(f"not compared: `{name}` is {text} everywhere on the inputs that were tried{at}")
     if imported.renamed:
         say(f"called otherwise: {count(len(imported.renamed), 'parameter')}, listed in the weights")
     say(_trained(imported))
+    if imported.packed:
+        say(f"packed as whole numbers of a few bits: {count(len(imported.packed), 'parameter')}")
+    if imported.unpacked:
+        say(f"dequantized, as no packed form has its levels: {_listed(imported.unpacked)}")
     nodes = f" ({count(imported.nodes, 'node')})" if imported.nodes else ""
     say(f"written: {imported.program}{nodes} and {imported.weights}")
 
@@ -102,8 +107,11 @@ def _trained(imported: "Imported") -> str:
     constants = imported.constants
     if not constants:
         return said
-    shown = ", ".join(constants[:SHOWN]) + (", ..." if len(constants) > SHOWN else "")
-    return f"{said}, and not {count(len(constants), 'constant')}: {shown}"
+    return f"{said}, and not {count(len(constants), 'constant')}: {_listed(constants)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -24,6 +24,7 @@ from meganeura_dsl.plugins.plugin_groups import PluginGroup, blamed, plugin_behi
 from meganeura_dsl.plugins.plugin_problems import PluginError, UnfitPluginError
 from meganeura_runtime.export.onnx.differences import ALLOWED, distance
 from meganeura_runtime.export.reference_run import reference_run
+from meganeura_runtime.importing.gguf.importing import import_gguf
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx
 from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
 from meganeura_runtime.importing.refused_program import refused
@@ -33,7 +34,7 @@ from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 from meganeura_runtime.io.weights import write_weights
 
-ONNX = "onnx"
+ONNX, GGUF = "onnx", "gguf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ def _checked(name: str, loaded: object) -> Importer:
     return loaded()
 
 
-PLUGINS = PluginGroup("importer", "importers", (ONNX,), _checked, pattern(r"[a-z0-9_]+"))
+PLUGINS = PluginGroup("importer", "importers", (ONNX, GGUF), _checked, pattern(r"[a-z0-9_]+"))
 """The importers of other packages, by suffix."""
 
 
@@ -89,10 +90,13 @@ def import_model(path: Path, program: Path, sizes: Mapping[str, int] | None = No
     """Read a model and write it as a program, with its weights beside it.
 
     The importer is that of the suffix; without one the file is read as ONNX. Raises what
-    `import_onnx` raises, and `PluginError` for an importer that cannot be used and for what it
-    returns, if that is not proved, has other weights than its program or gives other outputs.
+    `import_onnx` and `import_gguf` raise, and `PluginError` for an importer that cannot be used and
+    for what it returns, if that is not proved, has other weights than its program or gives other
+    outputs.
     """
     suffix = path.suffix.removeprefix(".").lower()
+    if suffix == GGUF:
+        return import_gguf(path, program, sizes)
     importer = None if suffix == ONNX else PLUGINS.find(suffix)
     if importer is None:
         return _as_onnx(path, program, sizes, suffix)
@@ -120,7 +124,7 @@ def _as_onnx(path: Path, program: Path, sizes: Mapping[str, int] | None, suffix:
         problem = error.problem
         if suffix == ONNX or not isinstance(problem, UnreadableOnnx):
             raise
-        known = ", ".join(f".{each}" for each in (ONNX, *PLUGINS.names()))
+        known = ", ".join(f".{each}" for each in (ONNX, GGUF, *PLUGINS.names()))
         reason = f"{problem.reason}; the suffixes that are read are {known}"
         raise ProblemError(UnreadableOnnx(path, reason)) from None
 

@@ -82,3 +82,21 @@ def test_groups_divide_rows() -> None:
 def test_another_number_is_no_level() -> None:
     levels = rounded(Quantization(8), np.array([[1.0, 0.3]], np.float32))
     assert not Quantization(8).represents(levels + np.array([[0, 1e-3]], np.float32))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_levels_of_given_scales_stay_what_they_are(bits: int) -> None:
+    """Also those that end before the last level, or at the lowest, with scales of 24 bits."""
+    random = np.random.default_rng(0)
+    half = 1 << (bits - 1)
+    levels = random.integers(-half, half // 2, (6, 5, 8))
+    scales = random.normal(size=(6, 1)).astype(np.float32)
+    array = (levels * scales[:, :, None]).astype(np.float32)
+    assert not Quantization(bits).represents(array)
+    how = Quantization(bits, given=scales)
+    assert how.represents(array)
+    words, found = how.quantize(array)
+    np.testing.assert_array_equal(found, scales)
+    np.testing.assert_array_equal(how.dequantize(words, found, array.shape), array)
+    other = array + random.normal(size=array.shape).astype(np.float32)
+    assert all(map(np.array_equal, how.quantize(other), Quantization(bits).quantize(other)))

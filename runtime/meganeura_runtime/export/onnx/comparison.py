@@ -1,6 +1,7 @@
 """Comparison of ONNX Runtime's results for a file with those of the model."""
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,18 @@ from meganeura_runtime.export.onnx.onnx_problems import OnnxDiffers
 
 NOTHING_BUT_FATAL = 4
 """The severity from which ONNX Runtime prints."""
+EXACT_SUMS = "session.x64quantprecision"
+"""Without it, sums of two products of 8 bits end at 2^15 on processors of x86 that lack VNNI."""
+
+
+class Levels(StrEnum):
+    """The use that a model makes of numbers of a few bits."""
+
+    NONE = "none"
+    PAIRS = "pairs"
+    """They become floats again at once, and are not to be computed with as whole numbers."""
+    SUMS = "sums"
+    """Sums of their products, which are to be exact."""
 
 
 def compare(path: Path, examples: Sequence[Example]) -> float:
@@ -30,11 +43,15 @@ def compare(path: Path, examples: Sequence[Example]) -> float:
     return max(_difference(session, example) for example in examples)
 
 
-def session_of(path: str) -> onnxruntime.InferenceSession:
+def session_of(path: str, levels: Levels = Levels.NONE) -> onnxruntime.InferenceSession:
     """A session on one thread of the CPU, whose errors are exceptions and are not printed too."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = NOTHING_BUT_FATAL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    if levels is Levels.PAIRS:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    if levels is Levels.SUMS:
+        options.add_session_config_entry(EXACT_SUMS, "1")
     return onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"], enable_fallback=0
     )

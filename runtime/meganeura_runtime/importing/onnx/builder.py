@@ -21,8 +21,10 @@ from meganeura_runtime.importing.onnx.code import (
     Declared,
     Expression,
     Level,
+    Limits,
     Piece,
     Ref,
+    Rounding,
     Statement,
     Tensor,
     Words,
@@ -30,6 +32,7 @@ from meganeura_runtime.importing.onnx.code import (
     listed,
     size_piece,
 )
+from meganeura_runtime.importing.onnx.levels import Levels
 from meganeura_runtime.importing.onnx.moves import Move, Pattern, split_and_joined
 
 BINARY: dict[str, Level] = {
@@ -57,6 +60,8 @@ class Stored:
     values: Array
     origin: str
     """The initializer, or empty for what the importer made."""
+    levels: Levels | None = None
+    """The levels that the values are in the file, if they are."""
     is_constant: bool = False
     """True if the layer that declares it is frozen."""
 
@@ -99,6 +104,14 @@ class Builder:
     """The values that random numbers are drawn from, which no statement gives."""
     sizes: dict[int, Size] = field(default_factory=dict[int, Size])
     """The values that are sizes written as numbers of another type."""
+    limits: dict[int, Limits] = field(default_factory=dict[int, Limits])
+    """The values that have fewer than 32 bits in the file."""
+    floats: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
+    """The f32 values that such values are made of."""
+    quantized: dict[int, Rounding] = field(default_factory=dict[int, Rounding])
+    """The floats of which some of these are levels."""
+    dequantized: dict[str, object] = field(default_factory=dict[str, object])
+    """The scales and zero points of initializers that stand for what they are dequantized to."""
     _count: int = 0
     _codes: dict[int, Expression] = field(default_factory=dict[int, Expression])
     stated: list[Compare] = field(default_factory=list[Compare])

@@ -118,6 +118,25 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """The whole numbers of a small type of ONNX: the lowest and the highest."""
+
+    name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """A value that is quantized: by one scale and one zero point, to levels between limits."""
+
+    source: Tensor
+    scale: float
+    zero: float
+    limits: Limits
+
+
+@dataclass(frozen=True)
 class Collected:
     """A result of a loop's iteration, and the axis along which all iterations are joined."""
 

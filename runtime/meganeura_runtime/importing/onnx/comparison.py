@@ -15,6 +15,7 @@ from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, example_sizes
 from meganeura_dsl.symbolic.conditions import Compare, holds
 from meganeura_dsl.symbolic.size import dim, evaluate
+from meganeura_runtime.export.onnx.comparison import Levels
 from meganeura_runtime.export.onnx.differences import (
     ALLOWED,
     allowed,
@@ -30,6 +31,8 @@ from meganeura_runtime.importing.onnx.onnx_process import ONNX_PROCESS, OnnxFail
 from meganeura_runtime.importing.onnx.proved import Proved
 from meganeura_runtime.importing.onnx.translation import Translation
 
+SUMS = frozenset({"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"})
+"""Ops that sum products of levels."""
 LARGEST_VALUE = 1 << 28
 """Elements of a value that is computed to compare."""
 MOST_NUMBERS = 1 << 34
@@ -38,8 +41,11 @@ MOST_STEPS = 1 << 20
 """Statements that are run, those of each iteration of a loop included."""
 MOST_ARITHMETIC = 1 << 40
 """Additions and multiplications."""
-ALLOWED_HALF = 2e-2
-"""The largest difference of an output of f16, in units of its largest element or of 1."""
+ALLOWED_ROUNDED = 2e-2
+"""The largest difference of an output of f16, or of a model that rounds to levels of a few bits.
+
+In units of the largest element or of 1. A level is 8e-3 of 127 of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,8 @@ def _difference(
             shapes = f"{list(given.shape)}, not {list(expected.shape)}"
             raise ProblemError(ImportDiffers(file.shown, f"`{name}` has the shape {shapes}"))
         difference = distance(given, expected)
-        least = ALLOWED_HALF if value.dtype is DType.F16 else ALLOWED
+        is_rounded = value.dtype is DType.F16 or bool(translation.build.floats)
+        least = ALLOWED_ROUNDED if is_rounded else ALLOWED
         most = allowed(difference, own, found, exact, least)
         if not difference <= most:
             reason = f"`{name}` differs by {difference:.3g}, and {most:.3g} is allowed"
@@ -230,6 +237,13 @@ def _sizes(translation: Translation) -> dict[str, int]:
     return sizes
 
 
+def _levels(file: OnnxFile, translation: Translation) -> Levels:
+    """The levels of the model; ops of the graph alone are looked for."""
+    if any(each.op_type in SUMS for each in file.model.graph.node):
+        return Levels.SUMS
+    return Levels.PAIRS if translation.build.floats else Levels.NONE
+
+
 def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Array]) -> list[Array]:
     types = {each.name: NUMBERS[each.type.tensor_type.elem_type] for each in file.model.graph.input}
     feeds = {name: fed[own].astype(types[name]) for name, own, _ in translation.inputs}
@@ -238,7 +252,7 @@ def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Arra
     feeds |= {name: value.array.astype(types[name]) for name, value in translation.given.items()}
     names = [name for name, _ in translation.outputs]
     try:
-        return ONNX_PROCESS.run(file.path, feeds, names)
+        return ONNX_PROCESS.run(file.path, feeds, names, _levels(file, translation))
     except OnnxFailedError as error:
         reason = f"ONNX Runtime refuses it: {error}"
         raise ProblemError(ImportDiffers(file.shown, reason)) from None

@@ -82,13 +82,15 @@ def _turned(node: Node, known: Sequence[Known]) -> list[Value | None] | None:
     if node.op != "Transpose" or known[0].rank != 2 or node.attribute("perm", [1, 0]) != [1, 0]:
         return None
     (weight,) = known
-    return [Known(weight.array.T, weight.dtype, weight.name, not weight.is_turned)]
+    return [weight.turned]
 
 
 def _as_known(node: Node, known: Sequence[Known], array: Array) -> Known:
     array = settled(np.asarray(array))
     dtype = DType.I32 if array.dtype == object else element_of(array.dtype)
-    name = known[0].name if node.op in ("Identity", "Cast") and len(known) == 1 else ""
+    if node.op == "Identity":
+        return known[0]
+    name = known[0].name if node.op == "Cast" else ""
     same = bool(name) and known[0].dtype is dtype
     return Known(array, dtype, name if same else "")
 
@@ -310,9 +312,9 @@ def converted(array: Array, to: np.dtype[Any]) -> Array:
 
 
 CASTS: Mapping[int, np.dtype[Any]] = {
-    1: np.dtype("f4"), 3: np.dtype("i1"), 2: np.dtype("u1"), 6: np.dtype("i4"),
-    7: np.dtype("i8"), 9: np.dtype("bool"), 10: np.dtype("f2"), 11: np.dtype("f8"),
-    12: np.dtype("u4"),
+    1: np.dtype("f4"), 3: np.dtype("i1"), 2: np.dtype("u1"), 5: np.dtype("i2"),
+    4: np.dtype("u2"), 6: np.dtype("i4"), 7: np.dtype("i8"), 9: np.dtype("bool"),
+    10: np.dtype("f2"), 11: np.dtype("f8"), 12: np.dtype("u4"),
 }  # fmt: skip
 
 

@@ -9,10 +9,12 @@ from onnx import TensorShapeProto, ValueInfoProto
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size, dim
+from meganeura_runtime.importing.onnx.code import Limits, Tensor
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.names import Names
 from meganeura_runtime.importing.onnx.node import Known
 from meganeura_runtime.importing.onnx.onnx_file import MOST_AXES, type_name
+from meganeura_runtime.importing.onnx.small_integers import SMALL
 
 ELEMENT: Mapping[int, DType] = {
     Proto.FLOAT: DType.F32,
@@ -21,8 +23,9 @@ ELEMENT: Mapping[int, DType] = {
     Proto.INT64: DType.I32,
     Proto.UINT32: DType.U32,
     Proto.BOOL: DType.BOOL,
+    **dict.fromkeys(SMALL, DType.I32),
 }
-"""The element types that are read; 64-bit whole numbers become i32, as in the language."""
+"""The element types that are read; small and 64-bit whole numbers become i32."""
 
 
 def size_names(
@@ -81,6 +84,12 @@ def input_type(
     if any(isinstance(size, int) and size < 1 for size in shape):
         raise ProblemError(NoForm("input", info.name, "it has no elements"))
     return TensorType(ELEMENT[tensor.elem_type], tuple(shape))
+
+
+def input_limits(info: ValueInfoProto, value: Tensor) -> dict[int, Limits]:
+    """The limits of the value that an input is, if it has fewer than 32 bits."""
+    limits = SMALL.get(info.type.tensor_type.elem_type)
+    return {} if limits is None else {value.id: limits}
 
 
 def is_open(size: TensorShapeProto.Dimension) -> bool:

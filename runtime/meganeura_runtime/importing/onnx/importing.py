@@ -36,6 +36,10 @@ class Imported:
     constants: Sequence[str] = ()
     """The parameters that it leaves as they are; states are in neither."""
     outputs: int = 0
+    packed: Sequence[str] = ()
+    """The parameters that are written as whole numbers of a few bits."""
+    unpacked: Sequence[str] = ()
+    """The parameters that are whole numbers of a few bits in the file, and floats here."""
     untold: Mapping[str, str] = field(default_factory=dict[str, str])
     """The outputs that could not be compared, and what they are on all inputs that were tried."""
 
@@ -66,7 +70,8 @@ def import_onnx(
     from meganeura_runtime.importing.onnx.onnx_file import read_onnx
     from meganeura_runtime.importing.onnx.proved import prove
     from meganeura_runtime.importing.onnx.trained import name_sizes
-    from meganeura_runtime.io.weights import write_weights
+    from meganeura_runtime.io.tensors.quantized_tensors import write_quantized
+    from meganeura_runtime.io.weights import stored_values
 
     file = read_onnx(path)
     if stated is not None:
@@ -87,12 +92,19 @@ def import_onnx(
     }
     weights = program.with_suffix(".safetensors")
     metadata = {"onnx": json.dumps(renamed, sort_keys=True)} if renamed else {}
-    write_weights(weights, proved.parameters, values, metadata)
-    write_text(program, proved.source.text)
     stored = {each.name: translation.build.stored[each.name] for each in proved.parameters}
+    forms = {
+        name: each.levels.packed(each.values.shape)
+        for name, each in stored.items()
+        if each.levels is not None and each.type.rank > 1
+    }
+    levels = {name: how for name, how in forms.items() if how is not None}
+    write_quantized(weights, stored_values(proved.parameters, values), levels, metadata)
+    write_text(program, proved.source.text)
     return Imported(
         program, weights, comparison.difference, comparison.sizes, file.nodes, renamed,
         [name for name, each in stored.items() if each.is_trained],
         [name for name, each in stored.items() if not each.is_trained and each.kind != "state"],
-        len(translation.outputs), comparison.untold,
+        len(translation.outputs), [*levels], [name for name, how in forms.items() if how is None],
+        comparison.untold,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """One node of an ONNX graph, with its operands, as the table of ops sees it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,16 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder, Kept, Stored, UnsayableError
-from meganeura_runtime.importing.onnx.code import Code, LabelPath, Level, Piece, Tensor, Words
+from meganeura_runtime.importing.onnx.code import (
+    Code,
+    LabelPath,
+    Level,
+    Limits,
+    Piece,
+    Tensor,
+    Words,
+)
+from meganeura_runtime.importing.onnx.levels import Levels
 from meganeura_runtime.importing.onnx.names import Paths, path_words, scope_of
 
 
@@ -26,6 +35,10 @@ class Known:
     """True if it is that initializer transposed."""
     open_shape: Shape | None = None
     """Its sizes, if it has no elements and some of them are not numbers."""
+    limits: Limits | None = None
+    """Its limits in the file, if they are those of few bits that NumPy's types do not say."""
+    levels: Levels | None = None
+    """The levels that it was dequantized from."""
 
     @property
     def shape(self) -> Shape:
@@ -36,6 +49,12 @@ class Known:
     def rank(self) -> int:
         """The number of its axes."""
         return self.array.ndim
+
+    @property
+    def turned(self) -> "Known":
+        """The transpose of a matrix, which remembers what it is."""
+        levels = self.levels and self.levels.turned
+        return replace(self, array=self.array.T, is_turned=not self.is_turned, levels=levels)
 
     @property
     def is_symbolic(self) -> bool:
@@ -69,8 +88,12 @@ class Part:
     @property
     def array(self) -> Array:
         """The values that the layer has."""
-        array = self.known.array.T if self.is_flipped else self.known.array
-        return np.asarray(array, order="C")
+        return np.asarray(self.placed.array, order="C")
+
+    @property
+    def placed(self) -> Known:
+        """The constant as the layer has it."""
+        return self.known.turned if self.is_flipped else self.known
 
     @property
     def is_turned(self) -> bool:
@@ -318,7 +341,8 @@ class Node:
         words, known, array = (*label, suffix), part.known, part.array
         of, values = TensorType(known.dtype, array.shape), narrowed(Known(array, known.dtype))
         is_constant = not part.is_trained(self.constants)
-        stored = Stored(words, part.kind, of, values, known.name, is_constant)
+        levels = part.placed.levels
+        stored = Stored(words, part.kind, of, values, known.name, levels, is_constant)
         self.build.stored[".".join(map(str, words))] = stored
         if known.name:
             self.build.kept[known.name] = Kept(words, of, part.is_turned)
@@ -338,7 +362,7 @@ class Node:
             value = build.add(path, known.dtype, kept.type.shape)
             return build.transpose(value, (1, 0)) if known.is_turned != kept.is_turned else value
         if known.is_turned:
-            return build.transpose(self.written(Known(array.T, known.dtype, known.name)), (1, 0))
+            return build.transpose(self.written(known.turned), (1, 0))
         if known.dtype.is_float and array.size > 1 and not np.isfinite(narrowed(known)).all():
             return self._with_infinities(known)
         first = array.reshape(-1)[0]
@@ -365,7 +389,8 @@ class Node:
             if each.words == words:
                 return self.paths.written[words]
         of = TensorType(known.dtype, known.array.shape)
-        built = build.parameter(Stored(words, kind, of, narrowed(known), known.name))
+        stored = Stored(words, kind, of, narrowed(known), known.name, known.levels)
+        built = build.parameter(stored)
         self.paths.written[words] = built
         if known.name:
             build.kept[known.name] = Kept(words, of)

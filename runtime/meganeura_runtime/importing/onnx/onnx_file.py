@@ -63,15 +63,16 @@ class OnnxFile:
         if tensor.data_location == TensorProto.EXTERNAL:
             return self._external(tensor, name, shape)
         try:
-            return np.asarray(numpy_helper.to_array(tensor))
+            found = np.asarray(numpy_helper.to_array(tensor))
+            return found.astype(NUMBERS[tensor.data_type]) if tensor.data_type in PARTS else found
         except (ValueError, TypeError, OverflowError) as error:
             raise self.fault(f"`{name}`: {str(error)[:200]}") from None
 
     def _external(self, tensor: TensorProto, name: str, shape: tuple[int, ...]) -> Array:
         said = {each.key: each.value for each in tensor.external_data}
         path = self._beside(name, said.get("location", ""))
-        wanted = NUMBERS[tensor.data_type]
-        size = prod(shape) * wanted.itemsize
+        wanted, parts = NUMBERS[tensor.data_type], PARTS.get(tensor.data_type, 1)
+        size = -(-prod(shape) * wanted.itemsize // parts)
         start = self._number(name, said.get("offset", "0"))
         if self._number(name, said.get("length", str(size))) != size:
             raise self.fault(f"`{name}` of {size} bytes is said to have {said['length']} of them")
@@ -83,6 +84,8 @@ class OnnxFile:
                 content = file.read(size)
         except OSError as error:
             raise self.fault(f"`{path.name}`: {error.strerror or error}") from None
+        if parts > 1:
+            return unpacked(content, prod(shape), 8 // parts, wanted).reshape(shape)
         return np.frombuffer(content, wanted).reshape(shape)
 
     def _number(self, name: str, text: str) -> int:
@@ -124,8 +127,25 @@ NUMBERS: Mapping[int, np.dtype[np.generic]] = {
     TensorProto.UINT32: np.dtype("<u4"),
     TensorProto.UINT64: np.dtype("<u8"),
     TensorProto.BOOL: np.dtype("bool"),
+    TensorProto.INT4: np.dtype("i1"),
+    TensorProto.UINT4: np.dtype("u1"),
+    TensorProto.INT2: np.dtype("i1"),
+    TensorProto.UINT2: np.dtype("u1"),
 }
 """The types of numbers that a constant may have."""
+PARTS: Mapping[int, int] = {
+    TensorProto.INT4: 2, TensorProto.UINT4: 2, TensorProto.INT2: 4, TensorProto.UINT2: 4,
+}  # fmt: skip
+"""Numbers in a byte, of types that share one."""
+
+
+def unpacked(content: bytes, count: int, bits: int, dtype: np.dtype[np.generic]) -> Array:
+    """Numbers of 4 or 2 bits, of which several are in a byte, the first in its lowest bits."""
+    shifts, mask = np.arange(0, 8, bits, dtype=np.uint8), (1 << bits) - 1
+    found = ((np.frombuffer(content, np.uint8)[:, None] >> shifts) & mask).reshape(-1)[:count]
+    if dtype.kind == "i":
+        found = np.where(found >> (bits - 1), found - (1 << bits), found)
+    return np.asarray(found.astype(dtype))
 
 
 def type_name(number: int) -> str:

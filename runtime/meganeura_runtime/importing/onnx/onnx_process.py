@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.export.onnx.comparison import Levels
 from meganeura_runtime.importing.onnx.onnx_worker import packed, unpacked
 from meganeura_runtime.support.worker_process import (
     WorkerEndedError,
@@ -26,9 +27,18 @@ class OnnxProcess:
     def __init__(self, longest: float = LONGEST) -> None:
         self.worker = WorkerProcess(WORKER, longest)
 
-    def run(self, path: Path, inputs: dict[str, Array], outputs: Sequence[str]) -> list[Array]:
+    def run(
+        self,
+        path: Path,
+        inputs: dict[str, Array],
+        outputs: Sequence[str],
+        levels: Levels = Levels.NONE,
+    ) -> list[Array]:
         """The outputs of a model; raises `OnnxFailedError`."""
-        asked = {"path": str(path.resolve()), "inputs": [*inputs], "outputs": [*outputs]}
+        asked = {
+            "path": str(path.resolve()), "inputs": [*inputs], "outputs": [*outputs],
+            "levels": levels.value,
+        }  # fmt: skip
         try:
             return unpacked(self.worker.ask(asked, packed([*inputs.values()])))
         except (WorkerFailedError, WorkerEndedError) as error:

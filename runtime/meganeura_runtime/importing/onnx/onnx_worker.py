@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_runtime.export.onnx.comparison import session_of
+from meganeura_runtime.export.onnx.comparison import Levels, session_of
 from meganeura_runtime.support.worker_process import answer_questions
 
 
@@ -32,7 +32,7 @@ def unpacked(content: bytes) -> list[Array]:
 
 def _run(asked: Mapping[str, object], content: bytes) -> bytes:
     names, outputs = cast("list[str]", asked["inputs"]), cast("list[str]", asked["outputs"])
-    session = session_of(str(asked["path"]))
+    session = session_of(str(asked["path"]), Levels(str(asked["levels"])))
     found = session.run(outputs, dict(zip(names, unpacked(content), strict=True)))
     return packed([np.asarray(each) for each in found])
 

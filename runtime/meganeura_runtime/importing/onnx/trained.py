@@ -16,10 +16,14 @@ WEIGHTS = ("weight", "bias")
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE})
 SETTINGS: Mapping[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}), "Clip": frozenset({1, 2}), "Pad": frozenset({2}),
-    "Pow": frozenset({1}), "Resize": frozenset({1, 2}), "Upsample": frozenset({1}),
+    "Pow": frozenset({1}), "QuantizeLinear": frozenset({1}), "DequantizeLinear": frozenset({1}),
+    "QLinearConv": frozenset({1, 4, 6}), "QLinearMatMul": frozenset({1, 4, 6}),
+    "Resize": frozenset({1, 2}), "Upsample": frozenset({1}),
     "Where": frozenset({1, 2}),
 }  # fmt: skip
-"""The operands that are bounds, masks and statistics, by op."""
+"""The operands that are bounds, masks, scales and statistics, by op."""
+DEQUANTIZED = ("DequantizeLinear", 0)
+"""The operand whose numbers are weights, if nothing else reads its levels."""
 LARGEST_MASK = 1 << 22
 """Elements of an initializer that is looked through for a mask."""
 SMALLEST_MASK = 16
@@ -31,8 +35,8 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
     """The initializers that are not trained.
 
     A file of PyTorch says which are parameters; what its optimizer computed of weights and biases
-    is. Of others, those that nodes read as bounds, masks or statistics alone, and masks of two
-    numbers, are not.
+    is, and so are levels that are only dequantized. Of others, those that nodes read as bounds,
+    masks, scales or statistics alone, and masks of two numbers, are not.
     """
     names = {each.name for each in graph.initializer}
     if stated.trained is not None:
@@ -45,17 +49,19 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
     }
     sources = folded_from(graph)
     reads: dict[str, set[bool]] = {}
+    levels, others = set[str](), set[str]()
     for node, depth in _nodes(graph, 0):
         for at, name in enumerate(node.input):
             is_setting = depth == 0 and at in SETTINGS.get(node.op_type, ())
             reads.setdefault(name, set()).add(is_setting)
+            (levels if (node.op_type, at) == DEQUANTIZED else others).add(name)
     return frozenset(
         each.name
         for each in graph.initializer
         if (bool(kinds) and _kind(each.name, kinds, sources) != PARAMETER)
-        or each.data_type not in FLOATS
+        or (each.data_type not in FLOATS and each.name not in levels - others)
         or reads.get(each.name) == {True}
-        or (not kinds and _is_mask(each))
+        or (not kinds and each.data_type in FLOATS and _is_mask(each))
     )
 
 

@@ -10,13 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from onnx import (
-    AttributeProto,
-    FunctionProto,
-    GraphProto,
-    NodeProto,
-    defs,
-)
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
 from onnx import TensorProto as Proto
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -34,7 +28,12 @@ from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.draws import Draws, is_draw, require_unread
 from meganeura_runtime.importing.onnx.folding import folded
 from meganeura_runtime.importing.onnx.function_bodies import function_body
-from meganeura_runtime.importing.onnx.graph_inputs import given_input, input_type, size_names
+from meganeura_runtime.importing.onnx.graph_inputs import (
+    given_input,
+    input_limits,
+    input_type,
+    size_names,
+)
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.loops import (
     is_true,
@@ -47,15 +46,12 @@ from meganeura_runtime.importing.onnx.modules import Modules, folded_from
 from meganeura_runtime.importing.onnx.names import Names, Paths
 from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.norm_patterns import NormPatterns
-from meganeura_runtime.importing.onnx.onnx_file import (
-    DEEPEST,
-    MOST_NODES,
-    OnnxFile,
-)
+from meganeura_runtime.importing.onnx.onnx_file import DEEPEST, MOST_NODES, OnnxFile
 from meganeura_runtime.importing.onnx.ops.norms import layer_of_norm
 from meganeura_runtime.importing.onnx.ops.table import TABLE
 from meganeura_runtime.importing.onnx.schemas import require_conforming
 from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
+from meganeura_runtime.importing.onnx.small_integers import SMALL, is_wide, small_results
 from meganeura_runtime.importing.onnx.stated import Stated
 from meganeura_runtime.importing.onnx.stated_conditions import state_conditions
 from meganeura_runtime.importing.onnx.trained import constant_names
@@ -160,6 +156,7 @@ class _Translator:
             of = input_type(each, self.sizes, open_sizes)
             value = self.build.fresh(of.dtype, of.shape)
             scope.values[each.name] = value
+            self.build.limits |= input_limits(each, value)
             if each.name == COUNTER and draws:
                 self.build.counters.add(value.id)
             else:
@@ -209,7 +206,7 @@ class _Translator:
 
     def _known(self, tensor: Proto, name: str) -> Known:
         array = self.file.array(tensor)
-        return Known(array, element_of(array.dtype), name)
+        return Known(array, element_of(array.dtype), name, limits=SMALL.get(tensor.data_type))
 
     # --- nodes -----------------------------------------------------------------------------------
 
@@ -281,6 +278,13 @@ class _Translator:
         node = self._node_of(proto, inputs, scope, label)
         if node.op in SEQUENCES:
             return self._sequence(node, proto, scope)
+        return small_results(node, lambda node: self._of_op(proto, node, scope, depth, label))
+
+    def _of_op(
+        self, proto: NodeProto, node: Node, scope: _Scope, depth: int, label: str
+    ) -> Sequence[Value | None]:
+        """The results of an op of ONNX that has no graphs."""
+        inputs = node.inputs
         follower = self._follower(proto, scope, depth) if node.op == "MatMul" else None
         if follower is not None:
             node.follower = follower[1]
@@ -436,7 +440,7 @@ class _Translator:
             return [
                 each if isinstance(each, Tensor) else node.written(each)
                 for each in found[is_loop:]
-                if each is not None
+                if each is not None and is_wide(self.build, each)
             ]
 
         return scanned(self.build, iterations, body, counts=is_loop)

@@ -98,6 +98,7 @@ def _unpacked(
             raise ProblemError(UnreadableFile(path, reason))
         parts.append(part)
     words, scales = parts
+    how = replace(how, given=scales.bits)
     content = Unpacked(words, scales, how, shape)
     return replace(words, name=name, stored="f32", content=content, quantization=how)
 
@@ -108,9 +109,10 @@ def write_quantized(
     levels: Mapping[str, Quantization],
     metadata: Mapping[str, str],
 ) -> None:
-    """Write weights of which some are quantized, atomically; raises `ProblemError`."""
+    """Write weights, of which some may be quantized, atomically; raises `ProblemError`."""
     entries = {
         name: {"bits": how.bits, "group": how.group, "shape": values[name].shape}
         for name, how in levels.items()
     }
-    write_tensors(path, packed_values(values, levels), {**metadata, QUANTIZED: json.dumps(entries)})
+    said = {QUANTIZED: json.dumps(entries)} if entries else {}
+    write_tensors(path, packed_values(values, levels), {**metadata, **said})

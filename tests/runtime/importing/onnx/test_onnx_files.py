@@ -253,7 +253,7 @@ def test_what_functions_stand_for_is_counted(
         (helper.make_node("Concat", ["x", "x"], ["y"], axis=5), "no axis 5 of 2"),
         (helper.make_node("MatMul", ["x", "x"], ["y"]), "sums over one size"),
         (helper.make_node("Dropout", ["x", "", "one"], ["y"]), "drops at random"),
-        (helper.make_node("QuantizeLinear", ["x", "f"], ["y"]), "not among the ops"),
+        (helper.make_node("NonZero", ["x"], ["y"]), "not among the ops"),
         (helper.make_node("ReduceSum", ["x", "twice"], ["y"]), "an axis is named twice"),
         (helper.make_node("Unsqueeze", ["x", "twice"], ["y"]), "an axis is named twice"),
         (helper.make_node("ReduceMean", ["s"], ["y"]), "the mean of whole numbers"),

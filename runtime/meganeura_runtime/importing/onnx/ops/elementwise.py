@@ -8,10 +8,16 @@ import numpy as np
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
-from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.code import Limits, Tensor
 from meganeura_runtime.importing.onnx.folding import CASTS, converted
 from meganeura_runtime.importing.onnx.node import ARRAYS, Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.onnx_file import type_name
+from meganeura_runtime.importing.onnx.small_integers import (
+    SMALL,
+    limits_of,
+    with_limits,
+    wrapped,
+)
 
 Entry = Callable[[Node], Sequence[Value | None] | None]
 
@@ -256,16 +262,33 @@ def _is_usual(number: Size) -> bool:
 def _cast(node: Node) -> list[Value | None]:
     number, known = node.attribute("to", 0), node.value(0)
     x, to = node.tensor(0), CASTS.get(number)
-    if to is None or (to.itemsize == 1 and to.kind != "b") or to == np.float64:
+    if number in SMALL:
+        return [_small(node, x, SMALL[number])]
+    if to is None or to == np.float64:
         raise UnsayableError(f"the language has no elements of type {type_name(number)}")
+    levels = node.build.floats.get(x.id)
+    if levels is not None and element_of(to) is levels.dtype:
+        return [levels]
     built = node.build.cast(x, element_of(to))
     if isinstance(known, Known) and known.is_symbolic and known.array.size == 1:
         node.build.sizes[built.id] = known.numbers[0]
     return [built]
 
 
+def _small(node: Node, x: Tensor, limits: Limits) -> Value:
+    """Numbers in a type of few bits; those that it has not wrap around, as they do in NumPy."""
+    build, before = node.build, limits_of(node.build, node.value(0))
+    built = build.cast(x, DType.I32)
+    if x.dtype is not DType.BOOL and (before is None or before != limits):
+        built = wrapped(node, built, limits)
+    return with_limits(build, built, limits)
+
+
 def _cast_like(node: Node) -> list[Value | None]:
     known, like = node.value(0), node.value(1).dtype
+    limits = limits_of(node.build, node.value(1))
+    if limits is not None:
+        return [_small(node, node.tensor(0), limits)]
     if isinstance(known, Known) and not known.is_symbolic:
         return [Known(converted(known.array, np.dtype(ARRAYS[like])), like)]
     return [node.build.cast(node.tensor(0), node.value(1).dtype)]

@@ -32,7 +32,8 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
     if not isinstance(node.value(0), Tensor):
         return None
     is_unnamed = "MatMul" in weight.name or weight.name.isdecimal()
-    if not is_unnamed and not (weight.is_turned and weight.name.endswith(".weight")):
+    is_linear = weight.is_turned and weight.name.endswith(".weight")
+    if not is_unnamed and not is_linear and not _packs_turned(weight):
         return None  # a name that a checkpoint has, and that no `linear` gives
     x = node.tensor(0)
     if (
@@ -47,6 +48,14 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
     layer = _linear(node, x, parts, out)
     node.is_absorbed = layer is not None and has_bias
     return layer
+
+
+def _packs_turned(weight: Known) -> bool:
+    """True if the levels of a matrix stay packed as those of its transpose, and not as they are."""
+    levels, shape = weight.levels, weight.array.shape
+    if levels is None or levels.packed(shape) is not None:
+        return False
+    return levels.turned.packed(shape[::-1]) is not None
 
 
 def matmul(build: Builder, a: Tensor, b: Tensor) -> Tensor:
@@ -166,6 +175,11 @@ def positive(node: Node, name: str, rank: int, default: int = 1) -> list[int]:
 
 
 def _conv(node: Node) -> list[Value | None]:
+    return [convolved(node)]
+
+
+def convolved(node: Node) -> Tensor:
+    """The result of a `Conv`."""
     build, x, weight = node.build, node.tensor(0), node.value(1)
     rank = x.rank - 2
     if rank < 1 or weight.rank != x.rank:
@@ -203,7 +217,7 @@ def _conv(node: Node) -> list[Value | None]:
     bias = _bias(node)
     layer = _conv_layer(node, x, weight, bias, geometry, kernel, shape)
     if layer is not None:
-        return [layer]
+        return layer
     config: list[tuple[Piece, ...]] = [(Ref(node.tensor(1).id),)]
     config += [
         (f"{name}={_list(each)}",)
@@ -213,7 +227,7 @@ def _conv(node: Node) -> list[Value | None]:
     y = build.call("conv", x, *config, shape=shape)
     if bias is not None:
         y = build.binary("+", y, build.along(node.tensor(2), 1, shape))
-    return [y]
+    return y
 
 
 def _list(numbers: Sequence[int]) -> str:
