@@ -133,3 +133,21 @@ def test_outputs_say_what_they_are(meganeura: Command) -> None:
     assert meganeura(*RUN, "-o", "out.safetensors").code == 0
     with safe_open("out.safetensors", "numpy") as file:
         assert json.loads(json.dumps(file.metadata()))["meganeura.holds"] == "outputs"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("deploy", "digits_mlp", "--weights", "w", "-o", "page.html"), "`meganeura build`"),
+        (("export", "digits_mlp", "-o", "net.mgb"), "`meganeura build`"),
+        (("graph", "digits_mlp", "-o", "net.svg"), "`dot -Tsvg`"),
+        (("run", "digits_mlp", "-o", "net.csv"), "`meganeura predict`"),
+    ],
+)
+def test_another_command_that_writes_a_suffix_is_named(
+    words: tuple[str, ...], said: str, meganeura: Command
+) -> None:
+    shown = meganeura(*words)
+    suffix = words[-1].partition(".")[2]
+    assert shown.code == 2
+    assert f"a .{suffix} is written by {said}" in " ".join(shown.err.split())

@@ -53,6 +53,17 @@ SUFFIXES = {
     Kind.PREDICTIONS: ".csv",
     Kind.DRAWING: ".dot",
 }
+WRITTEN_BY = {
+    ".html": "`meganeura build`",
+    ".mgb": "`meganeura build`",
+    ".onnx": "`meganeura export`",
+    ".py": "`meganeura export --to torch`",
+    ".csv": "`meganeura predict`",
+    ".dot": "`meganeura graph`",
+    ".svg": "`dot -Tsvg` from that of `meganeura graph`",
+    ".mgn": "`meganeura import`",
+}
+"""The command that writes a file of a suffix, for those that do not."""
 CERTIFIED = {
     Kind.SHAPES: b'{"format":"meganeura-shapes-',
     Kind.RUNS: b'{"format":"meganeura-run-',
@@ -89,7 +100,9 @@ def require_writable(
     if kind is None:
         *others, last = (SUFFIXES[each] for each in kinds)
         listed = f"{', '.join(others)} or {last}" if others else last
-        raise typer.BadParameter(f"the name ends in {listed}", param_hint=option)
+        other = WRITTEN_BY.get(output.suffix)
+        advice = f"; a {output.suffix} is written by {other}" if other else ""
+        raise typer.BadParameter(f"the name ends in {listed}{advice}", param_hint=option)
     if output.is_dir():
         raise ProblemError(CannotWrite(output, "it is a folder"))
     if force:
