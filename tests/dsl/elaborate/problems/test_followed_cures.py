@@ -157,7 +157,10 @@ block Last(hidden)(x: [n, s, d]) -> [n, hidden]
             OPEN, "E0206", "block Ffn(d, mult)",
             {"Ffn(mult)": "Ffn(d, mult)", "(mult=4": "(d=64, mult=4"},
         ),
-        (OPEN_CHANNELS, "E0206", "x: [n, 64, h, w]", {"c_in": "64"}),
+        (
+            OPEN_CHANNELS, "E0206", "block Cnn(c_in, classes)",
+            {"Cnn(classes)": "Cnn(c_in, classes)", "Cnn(10)": "Cnn(c_in=64, classes=10)"},
+        ),
         (
             STATES, "E0203", "out = x |> rnn: lstm(hidden)\nstate = out[:, -1]",
             {"out, state": "out", "return out[:, -1]": "state = out[:, -1]\n  return state"},

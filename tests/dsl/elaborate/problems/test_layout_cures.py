@@ -261,9 +261,9 @@ def test_labels_of_sequences_do_not_make_classes_of_their_steps() -> None:
 @pytest.mark.parametrize(
     ("shape", "layer", "cure"),
     [
-        ("[n, c_in, 32, 32]", "conv2d(8, 3)", "x: [n, 64, 32, 32]"),
-        ("[n, c_in, 128]", "conv1d(8, 3)", "x: [n, 64, 128]"),
-        ("[n, 16, d]", "layer_norm", "x: [n, 16, 64]"),
+        ("[n, c_in, 32, 32]", "conv2d(8, 3)", "block Net(c_in)"),
+        ("[n, c_in, 128]", "conv1d(8, 3)", "block Net(c_in)"),
+        ("[n, 16, d]", "layer_norm", "block Net(d)"),
         (
             "[n, h, w, 3]",
             "conv2d(8, 1)",
@@ -286,7 +286,10 @@ def test_channels_are_moved_where_the_names_of_the_axes_say_so(
     report = refused(text)
     assert report.help is not None
     assert (report.code, report.help.code) == ("E0206", cure)
-    new = cure if cure.startswith("x") else f"x |> {cure}"
-    old = f"x: {shape}" if cure.startswith("x") else f"x |> l: {layer}"
+    if cure.startswith("block"):
+        size = cure.removeprefix("block Net(").removesuffix(")")
+        text = text.replace("= Net()", f"= Net({size}=64)")
+    new = cure if cure.startswith("block") else f"x |> {cure}"
+    old = "block Net()" if cure.startswith("block") else f"x |> l: {layer}"
     assert old in text
     assert check(Source("net.mgn", text.replace(old, new)), LOAD).fine
