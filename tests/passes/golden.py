@@ -1,8 +1,8 @@
 """Golden files: what each pass makes of a graph, as text.
 
 A file lies in the folder of its pass. It opens with comments: why it exists, and for passes of the
-webgpu backend the target, as `# style: cpu-adapter` and `# limit: binding_bytes=4096`. Then come
-the graph before the pass, a line `=>`, and the graph after it.
+webgpu backend the target, as `# style: cpu-adapter`, `# limit: binding_bytes=4096` and `# matrix
+units`. Then come the graph before the pass, a line `=>`, and the graph after it.
 
 `python -m tests.passes.golden` writes the second graphs anew; read the difference before you keep
 it.
@@ -23,7 +23,13 @@ from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.limits import (
+    DeviceLimits,
+    MatrixDialect,
+    MatrixUnits,
+    Style,
+    Target,
+)
 from meganeura_runtime.backends.webgpu.ops import attention, lowered
 from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, name_of
 
@@ -93,6 +99,8 @@ class Golden:
         found = re.findall(r"# limit: (\w+)=(\d+)", self.before)
         limits: dict[str, Any] = {name: int(number) for name, number in found}
         style = re.search(r"# style: (\S+)", self.before)
+        if "# matrix units" in self.before:
+            limits["matrix_units"] = MatrixUnits(MatrixDialect.PLAIN)
         return Target(DeviceLimits(**limits), Style(style[1]) if style else Style.GPU)
 
     def run(self) -> Graph:

@@ -10,6 +10,7 @@ from meganeura_runtime.backends.webgpu.device import adapters, dawn
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from meganeura_runtime.backends.webgpu.device.dawn import DAWN
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.device.webgpu_types import WebGpuDevice
 from tests.chromium import swiftshader
 
 
@@ -32,6 +33,14 @@ def tint() -> Iterator[Device]:
     opened = open_device("dawn")
     yield opened
     opened.close()
+
+
+def tint_with_matrices() -> WebGpuDevice:
+    """A device of Dawn that runs nothing, with every feature: for the compiler alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WGPU_BACKEND_TYPE", "Null")
+        adapter = DAWN.module().gpu.request_adapter_sync()
+    return DAWN.request_device(adapter, [*DAWN.matrix_features, "shader-f16"], {}, checked=True)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class WebGpuSession(Session):
         super().__init__(_types(plan.parameters), _types(plan.inputs))
         self._checked = checked
         self.plan = plan
-        self.device = device
+        self.device = device = device.checking if checked else device
         self.steps = 0
         self._new_kernels = device.compile(plan.kernels, checked=checked)
         self._tensors = {tensor.name: tensor for tensor in plan.parameters}

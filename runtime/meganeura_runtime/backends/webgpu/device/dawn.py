@@ -21,6 +21,8 @@ THREADS = "implicit-device-synchronization"
 """The feature with which several threads may use a device, as those that compile kernels do."""
 EXACT_CLOCK = "timestamp_quantization"
 """The toggle that rounds timestamps, which browsers need and profiles do not."""
+UNCHECKED = "disable_robustness"
+"""The toggle that leaves checks of bounds out of kernels."""
 MATRICES = "chromium-experimental-subgroup-matrix"
 """The feature of matrices of a subgroup, with which go `shader-f16` and `subgroups`."""
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
@@ -32,11 +34,11 @@ AT_A_TIME = 100_000_000
 class Dawn(WebGpuApi):
     """Dawn, whose compiler of WGSL is Tint.
 
-    Every kernel checks its bounds: Dawn leaves the checks out of all kernels of a device or of
-    none, and kernels of strangers need them.
+    It leaves the checks of bounds out of all kernels of a device or of none.
     """
 
     name = "dawn"
+    checks_modules = False
     matrix_features = (MATRICES, "subgroups")
     cure = (
         "install the vendor's GPU driver, as Dawn takes no llvmpipe; or use the device `wgpu` "
@@ -77,13 +79,19 @@ class Dawn(WebGpuApi):
         return units if any(wanted.items() <= each.items() for each in found) else None
 
     def request_device(
-        self, adapter: Adapter, features: Sequence[str], limits: Mapping[str, int]
+        self,
+        adapter: Adapter,
+        features: Sequence[str],
+        limits: Mapping[str, int],
+        *,
+        checked: bool,
     ) -> WebGpuDevice:
         """Returns a device of an adapter, which several threads may use."""
         return _extras().request_device_sync(
             adapter,
             required_features=[*features, THREADS],
             required_limits=limits,
+            enable_toggles=() if checked else (UNCHECKED,),
             disable_toggles=[EXACT_CLOCK],
         )
 
@@ -113,7 +121,7 @@ class Dawn(WebGpuApi):
         return 1e-9
 
     def unchecked_module(self, device: WebGpuDevice, text: str) -> object:
-        """Returns a module that checks its bounds, as all do."""
+        """Returns a module as all of the device are."""
         return device.create_shader_module(code=text)
 
 

@@ -84,7 +84,8 @@ Timekeeper = Callable[[Sequence[Launch], GpuTimestamps], None]
 def open_device(selector: str = "wgpu", *, checked: bool | None = None) -> Device:
     """The adapter of that name; `wgpu` prefers a real GPU to software.
 
-    Checked kernels clamp every index and bound every loop, which costs a quarter of a GPU's speed.
+    Checked kernels clamp every index and bound every loop, which costs a quarter of a GPU's speed
+    and more on matrix units.
     Unless asked for, only software adapters check, where it costs nothing.
     """
     with LOOKING:
@@ -143,7 +144,7 @@ class Device:
             features += self._api.matrix_features
         limits = {name: adapter.limits[name] for name in LIMITS}
         with self._explained(f"opening {info}"):
-            self._device = self._api.request_device(adapter, features, limits)
+            self._device = self._api.request_device(adapter, features, limits, checked=checked)
         self.style = Style.SOFTWARE_VULKAN if info.is_software else Style.GPU
         self.limits = DeviceLimits(
             buffer_bytes=limits["max-buffer-size"],
@@ -155,6 +156,7 @@ class Device:
             workgroup_bytes=limits["max-compute-workgroup-storage-size"],
             half_floats="shader-f16" in features,
         )
+        self._checking: Device | None = None
         self.has_clock = "timestamp-query" in features
         self._pipelines: dict[tuple[str, bool], Future[Pipeline]] = {}
         """Pipelines by the text of the kernel, and by whether it is checked."""
@@ -163,6 +165,18 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.info} ({self.reason})"
+
+    @property
+    def checking(self) -> Device:
+        """A device of this adapter that can check every index of a kernel: this one if it can.
+
+        Kernels of strangers run there. Memory of one device is not that of another.
+        """
+        if self.checked or self._api.checks_modules:
+            return self
+        if self._checking is None:
+            self._checking = open_device(self.info.selector, checked=True)
+        return self._checking
 
     def _explained(self, doing: str) -> AbstractContextManager[None]:
         return explained(doing, self._api)
@@ -393,4 +407,6 @@ class Device:
 
     def close(self) -> None:
         """Give the adapter back."""
+        if self._checking is not None:
+            self._checking.close()
         self._device.destroy()

@@ -41,6 +41,8 @@ class WebGpuApi(ABC):
     """The features that a device with matrix units is asked for, beside f16."""
     cure: ClassVar[str]
     """The cure for a missing adapter."""
+    checks_modules: ClassVar[bool] = True
+    """True if each module is checked or not; else all modules of a device are, or none."""
 
     @abstractmethod
     def module(self) -> ModuleType:
@@ -57,9 +59,14 @@ class WebGpuApi(ABC):
 
     @abstractmethod
     def request_device(
-        self, adapter: Adapter, features: Sequence[str], limits: Mapping[str, int]
+        self,
+        adapter: Adapter,
+        features: Sequence[str],
+        limits: Mapping[str, int],
+        *,
+        checked: bool,
     ) -> WebGpuDevice:
-        """Returns a device of an adapter."""
+        """Returns a device of an adapter; unless `checked`, modules may stay unchecked."""
 
     @abstractmethod
     def submit(self, device: WebGpuDevice, commands: object) -> int:
@@ -81,7 +88,7 @@ class WebGpuApi(ABC):
     def unchecked_module(self, device: WebGpuDevice, text: str) -> object:
         """Returns a shader module that is trusted to stay in bounds.
 
-        Where an API cannot leave checks out of one module alone, it has them.
+        Where a device checks all modules or none, it is checked if the others are.
         """
 
     def record(self, compute: Pass, commands: Sequence[Command]) -> None:

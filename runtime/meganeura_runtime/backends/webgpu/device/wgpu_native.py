@@ -47,7 +47,12 @@ class WgpuNative(WebGpuApi):
         return _library()
 
     def request_device(
-        self, adapter: Adapter, features: Sequence[str], limits: Mapping[str, int]
+        self,
+        adapter: Adapter,
+        features: Sequence[str],
+        limits: Mapping[str, int],
+        *,
+        checked: bool,  # noqa: ARG002 - each module is checked or not
     ) -> WebGpuDevice:
         """Returns a device of an adapter."""
         return adapter.request_device_sync(required_features=features, required_limits=limits)

@@ -65,6 +65,23 @@ class ChannelsLast(Op):
         return self.whole.flops(operands, result.with_shape((first, channels, *rest)))
 
 
+@dataclass(frozen=True)
+class HalfCopy(Op):
+    """The elements of its operand, held in f16 for products that round them anyway."""
+
+    operands = Operands(("x",))
+    traits = frozenset({Trait.ELEMENTWISE})
+    element_cost = ElementCost.FREE
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:  # noqa: ARG002
+        """The type of the operand."""
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Returns the elements as they are."""
+        return x
+
+
 def channels_last(rank: int) -> tuple[int, ...]:
     """The permutation that moves the second axis to the end."""
     return (0, *range(2, rank), 1)

@@ -11,6 +11,7 @@ from meganeura_runtime.backends.verify_passes import verify_after
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
 from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
+from meganeura_runtime.backends.webgpu.passes.half_copies import half_copies
 from meganeura_runtime.backends.webgpu.passes.legalize import legalize
 from meganeura_runtime.backends.webgpu.passes.matvec_to_reduction import matvec_to_reduction
 from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
@@ -35,6 +36,7 @@ PASSES: tuple[Pass, ...] = (
     matvec_to_reduction,
     legalize,
     rematerialize,
+    half_copies,
 )
 
 

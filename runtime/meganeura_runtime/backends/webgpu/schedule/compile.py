@@ -1,7 +1,7 @@
 """Compiles a graph to a plan: run the passes, materialize, fuse, schedule, place, write kernels."""
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, groupby
@@ -11,11 +11,11 @@ from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.outputs import IndexCheck
-from meganeura_dsl.ir.types import DType, element_count, size_in_bytes
+from meganeura_dsl.ir.types import element_count, size_in_bytes
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory, sum_by_role
+from meganeura_runtime.backends.webgpu.analysis.half_storage import values_in_halves
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
-    elements,
     is_attention,
     is_contraction,
     is_loop,
@@ -57,7 +57,6 @@ from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     assign_offsets,
     fullest,
     least_bytes,
-    rounded,
 )
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
 from meganeura_runtime.backends.webgpu.plan import (
@@ -80,6 +79,11 @@ from meganeura_runtime.backends.webgpu.schedule.loop_schedule import (
     LoopSchedule,
     LoopScheduler,
     Moved,
+)
+from meganeura_runtime.backends.webgpu.schedule.memory_limits import (
+    byte_size,
+    excesses_of,
+    excesses_of_loop,
 )
 from meganeura_runtime.backends.webgpu.schedule.roofline import (
     bytes_accessed,
@@ -128,10 +132,11 @@ def _assembly(graph: Graph, target: Target) -> "_Assembly":
     _require_declared(graph)
     lowered = run_passes(graph, target)
     stored = materialized_values(lowered, target)
-    for excess in _excesses(lowered, stored, target.limits):
+    halves = values_in_halves(lowered, target)
+    for excess in excesses_of(lowered, stored, target.limits, halves):
         raise excess
     ordered = list_schedule(lowered, fuse(lowered, stored, target))
-    return _Assembly(lowered, horizontal_fusion(lowered, ordered, target), target)
+    return _Assembly(lowered, horizontal_fusion(lowered, ordered, target), target, halves)
 
 
 def _require_declared(graph: Graph) -> None:
@@ -156,41 +161,8 @@ def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> li
     """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
     target = Target(limits, style)
     lowered = run_passes(graph, target)
-    return list(_excesses(lowered, materialized_values(lowered, target), limits))
-
-
-def _excesses(graph: Graph, stored: Container[int], limits: DeviceLimits) -> Iterator[LimitError]:
-    for value in graph.values:
-        if value.type.dtype is DType.F16 and not limits.half_floats:
-            yield LimitError(value, "shader-f16", "half floats", "absent")
-    for value in graph.values:
-        if value.id in stored:
-            yield from _too_large(value, limits)
-
-
-def _too_large(value: Value, limits: DeviceLimits) -> Iterator[LimitError]:
-    """The limit a value exceeds, of those two the one that is easier to exceed."""
-    needed = byte_size(value)
-    for name, allowed in (
-        ("max-storage-buffer-binding-size", limits.binding_bytes),
-        ("max-buffer-size", limits.buffer_bytes),
-    ):
-        if needed > allowed:
-            yield LimitError(value, name, f"{needed} bytes", f"{allowed} bytes")
-            return
-
-
-def byte_size(value: Value) -> int:
-    """The bytes a value takes in a buffer; bindings are multiples of four."""
-    return rounded(elements(value) * value.type.dtype.bytes, 4)
-
-
-def _excesses_of(loop: LoopSchedule, limits: DeviceLimits) -> Iterator[LimitError]:
-    """The same for the iterations of a loop."""
-    yield from _excesses(loop.graph, loop.stored, limits)
-    for one in loop.kernels:
-        if isinstance(one, LoopSchedule):
-            yield from _excesses_of(one, limits)
+    stored, halves = materialized_values(lowered, target), values_in_halves(lowered, target)
+    return list(excesses_of(lowered, stored, limits, halves))
 
 
 def _move(loop: LoopSchedule, moved: Moved) -> Move:
@@ -204,8 +176,12 @@ def _move(loop: LoopSchedule, moved: Moved) -> Move:
 class _Assembly:
     """Puts a plan together, once it is known which kernels run in what order."""
 
-    def __init__(self, graph: Graph, ordered: Schedule, target: Target) -> None:
+    def __init__(
+        self, graph: Graph, ordered: Schedule, target: Target, halves: frozenset[int]
+    ) -> None:
+        """`halves` are the values that memory holds in f16, by id."""
         self.graph = graph
+        self._halves = halves
         self._order = ordered
         self._target = target
         self._buffers: list[Buffer] = []
@@ -246,7 +222,9 @@ class _Assembly:
         shared = [one for one in temporaries if one.first <= at <= one.last]
         alive = {one.tensor for one in shared}
         alive |= self._slots.keys() - {one.tensor for one in temporaries}
-        there = [(value, byte_size(value)) for value in self.graph.values if value.id in alive]
+        there = [
+            (value, self._byte_size(value)) for value in self.graph.values if value.id in alive
+        ]
         roles = Counter(sum_by_role(self.graph, there))
         # What a loop computes in its iterations is no value of the graph.
         in_loops = sum(one.bytes for one in shared if one.tensor >= LOOP_TENSORS)
@@ -276,7 +254,7 @@ class _Assembly:
                 found.append(one)
                 continue
             loop = LoopScheduler(one, tensors, fresh, self._target).schedule()
-            for excess in _excesses_of(loop, self._target.limits):
+            for excess in excesses_of_loop(loop, self._target.limits):
                 raise excess
             found.append(loop)
         return found
@@ -295,7 +273,10 @@ class _Assembly:
         return [value.id for value in self._leaves.values()] + stored
 
     def _allocate_forever(self, role: Role, values: Iterable[Value]) -> None:
-        self._allocate(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
+        self._allocate(role, [Lifetime(value.id, self._byte_size(value), 0, 0) for value in values])
+
+    def _byte_size(self, value: Value) -> int:
+        return byte_size(value, self._halves)
 
     def _allocate(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
         limits = self._target.limits
@@ -325,7 +306,7 @@ class _Assembly:
             if value.id not in self._order.in_place
         }
         stored = [
-            Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
+            Lifetime(value.id, self._byte_size(value), step, last.get(value.id, step))
             for step, one in steps
             for value in one.work.stores
             if value.id not in self._slots and value.id not in self._order.in_place
@@ -447,7 +428,7 @@ class _Assembly:
             slots=(),
             workgroups=kernel.workgroups,
             flops=kernel_flops(computed),
-            bytes=2 * part_bytes(work) if in_parts else bytes_accessed(one, computed),
+            bytes=2 * part_bytes(work) if in_parts else bytes_accessed(one, computed, memory),
         )
 
     def _require_buffers(self, value: Value, needed: int) -> None:
@@ -461,7 +442,7 @@ class _Assembly:
         """Returns the memory of values for a launch, which writes only what is bound so."""
         written = {self._slots[tensors[value.id]].buffer for work in works for value in work.stores}
         access = partial(self._access, written=written)
-        return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
+        return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes, self._halves)
 
     def _copies(self) -> Iterable[Copy]:
         for name, value in self.graph.updates.items():

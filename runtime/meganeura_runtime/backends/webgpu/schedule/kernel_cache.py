@@ -62,5 +62,8 @@ def _form(
         ),
         tuple(names[anchor.id] for anchor in work.anchors),
         tuple((names[value.id], numbers[memory.tensors[value.id]]) for value in work.stores),
-        tuple((memory.access(tensor), memory.bytes(tensor)) for tensor in tensors),
+        tuple(
+            (memory.access(tensor), memory.bytes(tensor), tensor in memory.halves)
+            for tensor in tensors
+        ),
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.ir.graph import Leaf, Value, by_application
 from meganeura_dsl.ir.types import size_in_bytes
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Memory
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel
 
 
@@ -30,15 +31,19 @@ def kernel_flops(computed: Sequence[Value]) -> int:
     )
 
 
-def bytes_accessed(one: FusedKernel, computed: Sequence[Value]) -> int:
+def bytes_accessed(one: FusedKernel, computed: Sequence[Value], memory: Memory) -> int:
     """Bytes of the tensors read and written, each of them once; of a table, the rows looked up."""
     read: dict[int, int] = {}
     for value in computed:
         for operand in value.operands:
             if operand.id in one.reads:
                 read[operand.id] = read.get(operand.id, 0) + value.op.bytes_read(
-                    operand.type, value.type
+                    memory.type_of(operand), value.type
                 )
-    sizes = {operand.id: size_in_bytes(operand.type) for v in computed for operand in v.operands}
+    sizes = {
+        operand.id: size_in_bytes(memory.type_of(operand))
+        for value in computed
+        for operand in value.operands
+    }
     reads = sum(min(size, sizes[number]) for number, size in read.items())
-    return reads + sum(size_in_bytes(value.type) for value in one.work.stores)
+    return reads + sum(size_in_bytes(memory.type_of(value)) for value in one.work.stores)

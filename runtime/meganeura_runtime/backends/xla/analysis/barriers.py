@@ -22,7 +22,8 @@ from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Add, Broadcast, Constant, Sum
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
-from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics, upstream
+from meganeura_runtime.backends.narrow_storage import upstream
+from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.config.measured_choices import (
     JOINT_PRODUCTS,
     RESIDUAL_WITH_NORM,

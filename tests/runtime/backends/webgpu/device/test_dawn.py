@@ -15,16 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf
-from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Sum, Tanh
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import require_device
-from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, WITH_MATRICES, Style
 from meganeura_runtime.backends.webgpu.device import adapters, dawn
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo, list_devices
 from meganeura_runtime.backends.webgpu.device.dawn import DAWN
-from meganeura_runtime.backends.webgpu.device.device import Device, Range
+from meganeura_runtime.backends.webgpu.device.device import Device, Range, open_device
 from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.train.spec.session_inputs import feeds
@@ -33,7 +35,7 @@ from tests.narrow import NARROW
 from tests.runtime.backends.webgpu.schedule.graphs import Example, examples
 from tests.runtime.running import assert_as_reference
 from tests.stdlib_models.first_step import EXAMPLES, TRAININGS, job
-from tests.wgsl.compilers import tint
+from tests.wgsl.compilers import tint, tint_with_matrices
 
 STAND_FOR_ALL = (("digits_cnn", "fit"),)
 """Trainings that every run of the suite compiles; nightly runs compile all."""
@@ -186,3 +188,37 @@ class TestAdapter:
         self, file: str, train: str, device: Device, tmp_path: Path
     ) -> None:
         validate(job(file, train, tmp_path).spec.compiled, device)
+
+    def test_kernels_of_strangers_run_on_a_device_that_checks_them(self, device: Device) -> None:
+        """Dawn leaves the checks out of all kernels of a device or of none."""
+        assert device.checking is device
+        fast = open_device("dawn:0", checked=False)
+        assert not fast.checked
+        assert fast.checking.checked
+        assert fast.checking is fast.checking is not fast
+        text = FILL.replace("b0[id.x]", "b0[id.x + 1000u]")
+        ran: list[bool] = []
+        for opened in (device, fast.checking):
+            at = Range(opened.allocate(64), 0, 64)
+            opened.wait(opened.submit([opened.launch(text, [at], (1, 1, 1), checked=True)]))
+            ran.append(bool(opened.read(at).any()))
+        assert ran == [True, True], "an index beyond the end is that of the last element"
+        fast.close()
+
+
+def test_the_kernels_for_matrix_units_are_valid() -> None:
+    """Of a step of training, with all that is stored in f16."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 256, 64)))
+    w, v = (build.add(Parameter(name, DType.F32, (64, 64), "param")) for name in "wv")
+    bent = build.add(Tanh(), build.add(MatMul(), x, w))
+    loss = build.add(Sum((0, 1, 2)), build.add(MatMul(), bent, v))
+    graph = training_step(build.graph({"loss": loss}), TrainingSettings(Sgd(0.1)))
+    kernels = plan_graph(graph, WITH_MATRICES).kernels
+    assert sum("subgroupMatrixMultiplyAccumulate" in text for text in kernels) >= 3
+    device = tint_with_matrices()
+    for text in kernels:
+        device.create_shader_module(code=text)
+    wrong = kernels[-1].replace("main(", "main(,", 1)
+    with pytest.raises(DAWN.module().GPUValidationError, match="expected"):
+        device.create_shader_module(code=wrong)

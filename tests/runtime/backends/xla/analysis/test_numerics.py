@@ -40,11 +40,13 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
+from meganeura_runtime.backends.narrow_storage import MOVES
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.analysis.numerics import BFLOAT16, Numerics
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device.devices import named
 from meganeura_runtime.backends.xla.device.placement import AXIS, SeveralDevices
+from meganeura_runtime.backends.xla.lowering import table
 from meganeura_runtime.backends.xla.open_device import XlaDevice
 from meganeura_runtime.backends.xla.session import XlaSession
 from tests.runtime.runs import Workspace
@@ -65,6 +67,10 @@ block Net()(x: [s, 4]) -> [4, 4], [s, 4, 4]:
 model net = Net()
 """
 WIDE, NARROW = np.dtype(np.float32), np.dtype(BFLOAT16)
+
+
+def test_what_moves_elements_is_lowered_as_such() -> None:
+    assert table.MOVES.keys() == MOVES
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])

@@ -68,7 +68,7 @@ class KernelTemplate:
         self.rows, self.columns = sizes
         grid = (*batch, -(-self.rows // tile.rows))
         self._launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
-        self.emitter, self.make = WgslEmitter(), Expressions()
+        self.emitter, self.make = WgslEmitter(memory.halves), Expressions()
         group, exists = self._launch.declare_group(self.emitter, "tile")
         self.exists = all_of(exists)
         self._lane = Axis("l", tile.lanes)

@@ -30,7 +30,7 @@ def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     each = 4 if wide else 1
     make = Expressions()
     launch = Launch(count // each, WORKGROUP, target)
-    emitter = WgslEmitter()
+    emitter = WgslEmitter(memory.halves)
     axis, exists = launch.declare(emitter, "i")
     elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]
     result = result_of(make, work.stores, memory.before(work), elements)

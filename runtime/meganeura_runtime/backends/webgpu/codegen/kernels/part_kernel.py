@@ -52,7 +52,7 @@ def part_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     first = work.stores[0]
     shape = concrete_shape(first.operands[1].type.shape)
     launch = Launch(prod(shape), WORKGROUP, target)
-    emitter, make = WgslEmitter(), Expressions()
+    emitter, make = WgslEmitter(memory.halves), Expressions()
     axis, exists = launch.declare(emitter, "i")
     index = unravel(variable(axis), shape)
     reader = ElementInliner(make, memory.before(work))

@@ -126,7 +126,7 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     reductions = [reduction_of(anchor) for anchor in work.anchors]
     each = 4 if are_many_vec4s(prod(shape), target) and all(map(_is_plain, reductions)) else 1
     launch = Launch(prod(shape) // each, WORKGROUP, target)
-    emitter, make = WgslEmitter(), Expressions()
+    emitter, make = WgslEmitter(memory.halves), Expressions()
     axis, exists = launch.declare(emitter, "i")
     before = memory.before(work)
     reader = ElementInliner(make, before)

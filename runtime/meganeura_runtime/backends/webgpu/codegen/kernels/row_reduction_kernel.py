@@ -262,7 +262,7 @@ class _Writing:
         words = sum(2 if isinstance(anchor.op, ArgMax) else 1 for anchor in work.anchors)
         self._team = team = _Team.of(rows, words, target.limits)
         self._launch = Launch(-(-rows.count // team.rows) * team.size, team.size, target)
-        self._emitter, self._make = WgslEmitter(), Expressions()
+        self._emitter, self._make = WgslEmitter(memory.halves), Expressions()
         group, exists = self._launch.declare_group(self._emitter, "rows")
         self._exists = all_of(exists)
         self._lane = Axis("l", team.size)

@@ -53,7 +53,7 @@ def winograd_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     four = target.style is Style.SOFTWARE_VULKAN and prod(first.units[1:]) % 4 == 0
     each = len(SQUARES) if four else 1
     launch = Launch(prod(first.units) // each, WORKGROUP, target)
-    emitter, make = WgslEmitter(), Expressions()
+    emitter, make = WgslEmitter(memory.halves), Expressions()
     axis, exists = launch.declare(emitter, "i")
     units = [unravel(variable(axis) * each + number, first.units) for number in range(each)]
     names = [

@@ -38,6 +38,7 @@ from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Call, ElementReader, Literal
+from meganeura_runtime.backends.webgpu.ops.lowered import HalfCopy
 
 TEMPLATES: Mapping[type[Op], str] = {
     Neg: "-({0})",
@@ -88,7 +89,15 @@ DIVISIONS: Mapping[type[Op], tuple[str, str]] = {
 Vulkan leaves a `%` of negative numbers undefined (`OpSRem`), and it is wrong on NVIDIA's.
 """
 
-OPS: tuple[type[Op], ...] = (*TEMPLATES, *EXTREMES, *DIVISIONS, Compare, Cast, StopGradient)
+OPS: tuple[type[Op], ...] = (
+    *TEMPLATES,
+    *EXTREMES,
+    *DIVISIONS,
+    Compare,
+    Cast,
+    StopGradient,
+    HalfCopy,
+)
 
 
 def read(reading: ElementReader, value: Value, index: Index) -> Expression:
@@ -99,7 +108,7 @@ def read(reading: ElementReader, value: Value, index: Index) -> Expression:
     if known is not None:
         return reading.make.literal(known, dtype)
     match value.op:
-        case StopGradient():
+        case StopGradient() | HalfCopy():
             return operands[0]
         case Compare(kind=kind):
             return reading.make.call(RELATIONS[kind], dtype, *operands)

@@ -169,7 +169,7 @@ def contraction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         -(-prod(contraction.columns) // tiling.columns),
     )
     launch = Launch(prod(tiles), tiling.workgroup, target)
-    emitter, make = WgslEmitter(), Expressions()
+    emitter, make = WgslEmitter(memory.halves), Expressions()
     axis, exists = launch.declare(emitter, "t")
     which, row, column = unravel(variable(axis), tiles)
     batch = unravel(which, contraction.batch)

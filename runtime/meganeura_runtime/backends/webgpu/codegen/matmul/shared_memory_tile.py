@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_vec4
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_run
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
@@ -132,6 +132,8 @@ class Operand:
     """Unused elements behind each line in the workgroup's memory."""
     follows_runs: bool = False
     """True if what a lane fetches at once lies side by side there; else what has one term does."""
+    widths: Sequence[int] = (4,)
+    """Numbers of neighbours that a lane may fetch at once, the best first."""
 
     @property
     def bank(self) -> SharedMemoryBank:
@@ -157,28 +159,32 @@ class SharedMemoryTile:
 
     side: Operand
     slots: tuple[Affine, ...]
+    width: int
+    """Neighbours that a lane fetches at once."""
     along_terms: bool
     """True if lanes fetch neighbours along the terms."""
     fetch: Callable[[Index], list[Expression]]
 
 
 def staged(side: Operand, steps: Steps, lane: Axis, make: Expressions) -> SharedMemoryTile:
-    """Lanes lie along the axis that is contiguous in memory, and take four elements if they can."""
+    """Lanes lie along the axis that is contiguous in memory, and take neighbours if they can."""
     along_terms = _terms_are_closer(side, steps)
-    divisible = (steps.length if along_terms else prod(side.axes)) % 4 == 0
-    if divisible:
-        staged = _spread(side, steps, lane, make, _Run(4, along_terms))
-        if all(_are_vec4s(staged.fetch(step)) for step in steps.written):
-            return staged
+    length = steps.length if along_terms else prod(side.axes)
+    for width in side.widths:
+        run = _Run(width, along_terms)
+        if length % width == 0 and prod(run.shape(side.size, steps.at_once)) % lane.size == 0:
+            staged = _spread(side, steps, lane, make, run)
+            if all(_are_runs(staged.fetch(step), width) for step in steps.written):
+                return staged
     return _spread(side, steps, lane, make, _Run(1, along_terms))
 
 
-def _are_vec4s(elements: Sequence[Expression]) -> bool:
-    """True if the elements are read four neighbours at a time."""
+def _are_runs(elements: Sequence[Expression], width: int) -> bool:
+    """True if the elements are read so many neighbours at a time."""
     loads = [next((e for e in walk([one]) if isinstance(e, Load)), None) for one in elements]
     indices = [load.index for load in loads if load is not None]
     return len(indices) == len(elements) and all(
-        is_vec4(indices[first : first + 4]) for first in range(0, len(indices), 4)
+        is_run(indices[first : first + width], width) for first in range(0, len(indices), width)
     )
 
 
@@ -234,7 +240,7 @@ def _spread(
         return found
 
     slots = [slot for part in parts for slot in run.slots(part, side, steps.at_once)]
-    return SharedMemoryTile(side, tuple(slots), run.along_terms, fetch)
+    return SharedMemoryTile(side, tuple(slots), run.width, run.along_terms, fetch)
 
 
 def multiply(

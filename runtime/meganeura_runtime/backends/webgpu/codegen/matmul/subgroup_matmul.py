@@ -112,7 +112,7 @@ def subgroup_kernel(
     """Sum the products of some rows and each lane's columns, then compute what is stored."""
     grid = shuffle.grid(contraction)
     launch = Launch(prod(grid) * shuffle.lanes, shuffle.lanes, target)
-    emitter, make = WgslEmitter(), Expressions()
+    emitter, make = WgslEmitter(memory.halves), Expressions()
     group, exists = launch.declare_group(emitter, "tile")
     lane = Axis("l", shuffle.lanes)
     emitter.axis(lane, "lane")

@@ -16,11 +16,13 @@ class Square:
     """A square that is loaded: its name, and how its array lies."""
 
     name: str
+    side: str
+    """`left` or `right`."""
     array: str
     length: int
     """Elements from one row to the next, or from one column to the next."""
     together: int
-    """Elements of one entry of the array."""
+    """Elements of one entry of the array: 8 in four words, or 1."""
     by_columns: bool
     """True if the elements of a column lie side by side, not those of a row."""
 
@@ -30,7 +32,8 @@ class Square:
         at = f"{line} * {self.length}u + {along}"
         if self.together == 1:
             return f"{self.array}[{self.name} + {at}]"
-        return f"{self.array}[{self.name} + ({at}) / 4u][({at}) % 4u]"
+        word = f"{self.array}[{self.name} + ({at}) / 8u][({at}) % 8u / 2u]"
+        return f"unpack2x16float({word})[({at}) % 2u]"
 
 
 class Matrices(ABC):
@@ -49,7 +52,7 @@ class Matrices(ABC):
 
     @abstractmethod
     def load(self, square: Square, at: str) -> str:
-        """Take a square of the array `left` or `right` from an entry on."""
+        """Take a square of a factor from an entry of its array on."""
 
     @abstractmethod
     def multiply(self, sums: str, left: Square, right: Square) -> Sequence[str]:
@@ -57,7 +60,10 @@ class Matrices(ABC):
 
     @abstractmethod
     def store(self, array: str, at: str, sums: str, row: int) -> Sequence[str]:
-        """Store a square of sums at entry `at` of an array; `row` is its row stride."""
+        """Store a square of sums from a word on in an array of four each; `row` is a row's length.
+
+        Both are multiples of four.
+        """
 
 
 class ChromiumMatrices(Matrices):
@@ -73,7 +79,7 @@ class ChromiumMatrices(Matrices):
 
     def load(self, square: Square, at: str) -> str:
         """Load a matrix."""
-        kind = f"subgroup_matrix_{square.array}<f16, {self._side}, {self._side}>"
+        kind = f"subgroup_matrix_{square.side}<f16, {self._side}, {self._side}>"
         order = "col_major" if square.by_columns else "row_major"
         load = f"subgroupMatrixLoad<{kind}, {order}>"
         entries = square.length // square.together
@@ -85,7 +91,8 @@ class ChromiumMatrices(Matrices):
 
     def store(self, array: str, at: str, sums: str, row: int) -> Sequence[str]:
         """Store a matrix."""
-        return [f"subgroupMatrixStore<row_major>(&{array}, {at}, {sums}, {row}u);"]
+        entry = f"({at}) / 4u"
+        return [f"subgroupMatrixStore<row_major>(&{array}, {entry}, {sums}, {row // 4}u);"]
 
 
 class PlainMatrices(Matrices):
@@ -126,7 +133,7 @@ class PlainMatrices(Matrices):
         return [
             f"for (var e = 0u; e < {self._each}u; e++) {{",
             *self._place,
-            f"    {array}[{at} + r * {row}u + c] = {sums}[e];",
+            f"    {array}[({at} + r * {row}u + c) / 4u][c % 4u] = bitcast<u32>({sums}[e]);",
             "}",
         ]
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_vec4
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     GAP,
     SharedMemoryBank,
     SharedMemoryTile,
+    Steps,
     multiply,
     multiply_in_iterations,
 )
@@ -25,8 +25,12 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
     Tile,
     is_short,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import HalfRun, WgslEmitter
 from meganeura_runtime.backends.webgpu.config.limits import MatrixUnits
+
+TILES = "tiles"
+"""The workgroup's memory in words."""
 
 
 class TileCore(ABC):
@@ -36,6 +40,8 @@ class TileCore(ABC):
     """Unused elements behind each line of a factor in the workgroup's memory."""
     follows_runs: bool = False
     """True if what a lane fetches of a factor at once lies side by side there."""
+    widths: Sequence[int] = (4,)
+    """Numbers of neighbours that a lane may fetch at once, the best first."""
 
     @abstractmethod
     def shared(self) -> Sequence[str]:
@@ -48,6 +54,13 @@ class TileCore(ABC):
     def staged(self, sides: Sequence[SharedMemoryTile]) -> None:
         """Learn where each lane puts what it fetches of both factors, before all that follows."""
         del sides
+
+    def fetched(
+        self, emitter: WgslEmitter, side: SharedMemoryTile, steps: Steps, step: Index
+    ) -> Sequence[str]:
+        """Read what a lane fetches of a factor in a step; returns it for `left0`, `left1` ..."""
+        del steps
+        return [emitter.value(one) for one in side.fetch(step)]
 
     @abstractmethod
     def fill(self, emitter: WgslEmitter, side: SharedMemoryTile, slots: Sequence[str]) -> None:
@@ -103,41 +116,47 @@ class LaneCore(TileCore):
 class _Layout:
     """The lines of a factor in the workgroup's memory: along the terms, or across them."""
 
+    array: str
+    first: int
+    """The entry of the array at which the factor begins."""
     lines: int
     length: int
     """Elements of a line, with the unused ones."""
     together: int
-    """Elements of one entry of the array: 4 or 1."""
+    """Elements of one entry of the array: 8 in four words, or 1."""
     along_terms: bool
 
     @property
-    def entries(self) -> int:
-        """The length of the array."""
-        return self.lines * self.length // self.together
-
-    @property
-    def kind(self) -> str:
-        """The type of an entry."""
-        return "vec4<f16>" if self.together == 4 else "f16"
+    def end(self) -> int:
+        """The entry after the last one."""
+        return self.first + self.lines * self.length // self.together
 
 
 class MatrixCore(TileCore):
     """Each subgroup multiplies squares of f16 by matrix units, which sum them in f32.
 
-    Four neighbours are put into the workgroup's memory at once wherever they come together. Which
-    elements of a square a lane holds is open, so sums pass through memory in the end, in bands of
-    columns: those of the `j`-th vector of all lanes lie side by side.
+    Neighbours that come together lie eight by eight in `tiles`, words that the adapter can copy
+    sixteen bytes at a time; other factors have an array of halves. What memory holds in f16 is
+    never anything else. Which elements of a square a lane holds is open, so sums pass through
+    `tiles` in the end, in bands of columns: those of the `j`-th vector of all lanes lie side by
+    side. Factors and sums share that memory, as little of it lets more workgroups run at once.
     """
 
     gap = MATRIX_GAP
     follows_runs = True
+    widths = (8, 4)
 
     def __init__(self, tile: Tile, units: MatrixUnits) -> None:
         self._tile, self._units = tile, units
         self._matrices: Matrices = matrices_of(units)
         self._layouts: dict[str, _Layout] = {}
+        self._widths: dict[str, int] = {}
+        """Neighbours that a lane fetches at once, by factor."""
+        self._runs: dict[str, int] = {}
+        """Elements of each register in f16, by factor; those of f32 hold one and are rounded."""
         self._bands = tile.columns_each // 4
         self._band = tile.columns // self._bands
+        self._apart = self._band + SUMS_GAP
         subgroups = tile.lanes // units.lanes
         self._across = 2 if subgroups % 2 == 0 and self._band % (2 * units.side) == 0 else 1
         self._rows = tile.rows * self._across // subgroups // units.side
@@ -147,22 +166,29 @@ class MatrixCore(TileCore):
         """Find out along which axis each factor lies, and where lanes put four neighbours."""
         terms = self._tile.terms
         for side in sides:
-            runs = [side.slots[at : at + 4] for at in range(0, len(side.slots), 4)]
-            together = 4 if all(len(run) == 4 and is_vec4(run) for run in runs) else 1
-            size = side.side.size
+            name, size, run = side.side.name, side.side.size, side.width
+            self._widths[name] = run
             lines, length = (size, terms) if side.along_terms else (terms, size)
-            self._layouts[side.side.name] = _Layout(
-                lines, length + self.gap, together, side.along_terms
+            before = [one.end for one in self._layouts.values() if one.array == TILES]
+            array, first, together = (
+                (name, 0, 1) if run == 1 else (TILES, max(before, default=0), 8)
+            )
+            self._layouts[name] = _Layout(
+                array, first, lines, length + self.gap, together, side.along_terms
             )
 
     def shared(self) -> Sequence[str]:
-        """Returns both factors in f16, and a band of sums."""
+        """Returns factors of single halves, and what the others share with a band of sums."""
+        layouts = self._layouts.values()
+        factors = max((one.end for one in layouts if one.array == TILES), default=0)
+        entries = max(factors, self._tile.rows * self._apart // 4)
         return [
             *(
-                f"var<workgroup> {name}: array<{layout.kind}, {layout.entries}>;"
-                for name, layout in self._layouts.items()
+                f"var<workgroup> {one.array}: array<f16, {one.end}>;"
+                for one in layouts
+                if one.array != TILES
             ),
-            f"var<workgroup> sums: array<f32, {self._tile.rows * (self._band + SUMS_GAP)}>;",
+            f"var<workgroup> {TILES}: array<vec4<u32>, {entries}>;",
         ]
 
     def begin(self, emitter: WgslEmitter) -> None:
@@ -175,16 +201,37 @@ class MatrixCore(TileCore):
         for i, j in product(range(self._rows), range(self._bands * self._columns)):
             emitter.line(self._matrices.zeros(f"m{i}_{j}"))
 
+    def fetched(
+        self, emitter: WgslEmitter, side: SharedMemoryTile, steps: Steps, step: Index
+    ) -> Sequence[str]:
+        """Take halves as memory holds them, where it does so in every step."""
+        name, elements = side.side.name, side.fetch(step)
+        if name not in self._runs:
+            every = [side.fetch(one) for one in steps.written]
+            widths = (width for width in (8, 4, 1) if width <= self._widths[name])
+            fits = (w for w in widths if all(_half_runs(emitter, one, w) for one in every))
+            self._runs[name] = next(fits, 0)
+        runs = _half_runs(emitter, elements, self._runs[name]) if self._runs[name] else None
+        if runs is None:
+            return super().fetched(emitter, side, steps, step)
+        return [emitter.halves(run) for run in runs]
+
     def fill(self, emitter: WgslEmitter, side: SharedMemoryTile, slots: Sequence[str]) -> None:
-        """Round to f16: infinite from 65,520 on, 0 below 3e-8."""
+        """Round to f16 what is none: infinite from 65,520 on, 0 below 3e-8."""
         name = side.side.name
-        together = self._layouts[name].together
-        for at in range(0, len(slots), together):
-            words = ", ".join(f"{name}{at + v}" for v in range(together))
-            if together == 4:
-                emitter.line(f"{name}[({slots[at]}) / 4u] = vec4<f16>(vec4<f32>({words}));")
-            else:
-                emitter.line(f"{name}[{slots[at]}] = f16({words});")
+        layout, width, run = self._layouts[name], self._widths[name], self._runs[name]
+        for at in range(0, len(slots), width):
+            if width == 1:
+                half = f"{name}{at}" if run else f"f16({name}{at})"
+                emitter.line(f"{layout.array}[{slots[at]}] = {half};")
+                continue
+            entry = f"{layout.array}[({slots[at]}) / 8u + {layout.first}u]"
+            words = _words(name, at, width, run)
+            if width == 8:
+                emitter.line(f"{entry} = {words[0] if run == 8 else _vec4(words)};")
+                continue
+            for number, word in enumerate(words):
+                emitter.line(f"{entry}[({slots[at]}) % 8u / 2u + {number}u] = {word};")
 
     def products(self, emitter: WgslEmitter) -> None:
         """Add the products of the subgroup's squares, a square of terms at a time."""
@@ -211,25 +258,51 @@ class MatrixCore(TileCore):
         length, together = layout.length, layout.together
         line, along = (start, f"{term}u") if layout.along_terms else (f"{term}u", start)
         by_columns = layout.along_terms is not (side == "left")
-        square = Square(name, side, length, together, by_columns)
-        at = f"(({line}) * {length}u + {along}) / {together}u"
+        square = Square(name, side, layout.array, length, together, by_columns)
+        at = f"(({line}) * {length}u + {along}) / {together}u + {layout.first}u"
         emitter.line(self._matrices.load(square, at))
         return square
 
     def end(self, emitter: WgslEmitter) -> None:
         """Have each lane read its sums from what the subgroups write, band by band."""
-        side, tile, apart = self._units.side, self._tile, self._band + SUMS_GAP
+        side, tile, apart = self._units.side, self._tile, self._apart
         rows = tile.rows // tile.rows_each
         for band in range(self._bands):
             for i, j in product(range(self._rows), range(self._columns)):
                 at = f"(row + {i * side}u) * {apart}u + column + {j * side}u"
                 sums = f"m{i}_{band * self._columns + j}"
-                for line in self._matrices.store("sums", at, sums, apart):
+                for line in self._matrices.store(TILES, at, sums, apart):
                     emitter.line(line)
             emitter.line("workgroupBarrier();")
             for i in range(tile.rows_each):
                 start = f"(down + {4 * (i // 4) * rows + i % 4}u) * {apart}u + across"
-                words = ", ".join(f"sums[{start} + {v}u]" for v in range(4))
-                emitter.line(f"let c{i}_{band} = vec4<f32>({words});")
+                emitter.line(f"let c{i}_{band} = bitcast<vec4<f32>>({TILES}[({start}) / 4u]);")
             if band + 1 < self._bands:
                 emitter.line("workgroupBarrier();")
+
+
+def _words(name: str, at: int, width: int, run: int) -> Sequence[str]:
+    """Returns so many halves as words, from the `at`-th on; all of them if registers hold eight."""
+    if run == 8:
+        return [f"{name}{at // 8}"]
+    return [_pair(name, at + v, run) for v in range(0, width, 2)]
+
+
+def _vec4(words: Sequence[str]) -> str:
+    return f"vec4<u32>({', '.join(words)})"
+
+
+def _pair(name: str, at: int, run: int) -> str:
+    """Returns two halves as a word, where registers hold four or one."""
+    if run == 4:
+        return f"pack2x16float(vec2<f32>({name}{at // 4}.{'xyzw'[at % 4 :][:2]}))"
+    return f"pack2x16float(vec2<f32>(vec2({name}{at}, {name}{at + 1})))"
+
+
+def _half_runs(
+    emitter: WgslEmitter, elements: Sequence[Expression], width: int
+) -> Sequence[HalfRun] | None:
+    """Returns runs of so many elements as memory holds them in f16; None if it does not."""
+    runs = [emitter.half_run(elements[at : at + width]) for at in range(0, len(elements), width)]
+    found = [run for run in runs if run is not None]
+    return found if len(found) == len(runs) else None

@@ -5,7 +5,8 @@ tile's rows and columns from memory into registers, put what the step before fet
 can read it, and multiply. Each lane keeps `rows_each` x `columns_each` sums, columns four by four.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
@@ -16,7 +17,8 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     all_of,
     result_of,
     vec4s_of,
-    write_result,
+    vec8s_of,
+    write_results,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import (
     Contraction,
@@ -54,41 +56,21 @@ def tiled_kernel(
     work: Work, memory: Memory, target: Target, contraction: Contraction, tile: Tile
 ) -> Kernel:
     """Sum the products of a tile together, then compute what is stored of each element."""
-    grid = (
-        prod(contraction.batch),
-        -(-prod(contraction.columns) // tile.columns),
-        -(-prod(contraction.rows) // tile.rows),
-    )
+    before = memory.before(work)
+    tile = _with_enough_lanes(contraction, tile, target, before)
+    grid = _grid(contraction, tile)
     launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
-    emitter, make = WgslEmitter(), Expressions()
+    emitter, make = WgslEmitter(memory.halves), Expressions()
     group, exists = launch.declare_group(emitter, "tile")
     lane = Axis("l", tile.lanes)
     emitter.axis(lane, "lane")
-    which, column, row = unravel(variable(group), grid)
+    place = unravel(variable(group), grid)
+    which, column, row = place
     batch = unravel(which, contraction.batch)
     down, across = shared_out(tile, variable(lane))
-    before = memory.before(work)
-    reader = ElementInliner(make, before)
     steps = Steps.of(contraction, tile.terms)
-
-    def left(at: Index, term: Index) -> Expression:
-        return contraction.left(reader, batch, at, term)
-
-    def right(at: Index, term: Index) -> Expression:
-        return contraction.right(reader, batch, at, term)
-
     core = core_of(contraction, tile, target)
-    sides = [
-        staged(side, steps, lane, make)
-        for side in (
-            Operand(name, size, place, axes, read, core.gap, core.follows_runs)
-            for name, size, place, axes, read in (
-                ("left", tile.rows, row, contraction.rows, left),
-                ("right", tile.columns, column, contraction.columns, right),
-            )
-        )
-    ]
-
+    sides = _sides(contraction, tile, core, place, ElementInliner(make, before), lane)
     core.staged(sides)
 
     def coordinate(at: Index, beside: Index) -> OutputCoordinate:
@@ -103,12 +85,69 @@ def tiled_kernel(
     ]
     reads = [one for side in sides for at in steps.written for one in side.fetch(at)]
     emitter.vec4s = vec4s_of(reads, memory, results)
+    if 8 in core.widths:
+        emitter.vec8s = vec8s_of(reads, memory, results)
     step = Axis("step", steps.count)
     reached = _reached(contraction, steps, batch, variable(step))
     _sum_products(emitter, core, steps, sides, (down, across), reached)
-    for result in results:
-        write_result(emitter, memory, result)
+    write_results(emitter, memory, results)
     return launch.kernel(emitter, memory, core.shared())
+
+
+def _grid(contraction: Contraction, tile: Tile) -> tuple[int, int, int]:
+    """The tiles along the batch, the columns and the rows."""
+    return (
+        prod(contraction.batch),
+        -(-prod(contraction.columns) // tile.columns),
+        -(-prod(contraction.rows) // tile.rows),
+    )
+
+
+def _sides(
+    contraction: Contraction,
+    tile: Tile,
+    core: TileCore,
+    place: Index,
+    reader: ElementInliner,
+    lane: Axis,
+) -> list[SharedMemoryTile]:
+    """Both factors of the tile at a place of the grid, as lanes move them."""
+    which, column, row = place
+    batch = unravel(which, contraction.batch)
+
+    def left(at: Index, term: Index) -> Expression:
+        return contraction.left(reader, batch, at, term)
+
+    def right(at: Index, term: Index) -> Expression:
+        return contraction.right(reader, batch, at, term)
+
+    operands = (
+        ("left", tile.rows, row, contraction.rows, left),
+        ("right", tile.columns, column, contraction.columns, right),
+    )
+    steps = Steps.of(contraction, tile.terms)
+    return [
+        staged(Operand(*each, core.gap, core.follows_runs, core.widths), steps, lane, reader.make)
+        for each in operands
+    ]
+
+
+def _with_enough_lanes(
+    contraction: Contraction, tile: Tile, target: Target, before: Mapping[int, int]
+) -> Tile:
+    """The tile, of twice the lanes where they fetch less than sixteen bytes of halves at once.
+
+    What they fetch then takes so many registers that large parts of the tile find no room.
+    """
+    if target.limits.matrix_units is None or tile.rows_each <= 4:
+        return tile
+    core, lane = core_of(contraction, tile, target), Axis("l", tile.lanes)
+    grid = _grid(contraction, tile)
+    place = unravel(variable(Axis("tile", prod(grid))), grid)
+    reader = ElementInliner(Expressions(), before)
+    sides = _sides(contraction, tile, core, place, reader, lane)
+    is_wide = all(side.width == max(core.widths) for side in sides)
+    return tile if is_wide else replace(tile, rows_each=tile.rows_each // 2)
 
 
 def core_of(contraction: Contraction, tile: Tile, target: Target) -> TileCore:
@@ -137,7 +176,7 @@ def _sum_products(
     reached: Sequence[BoundsCheck],
 ) -> None:
     slots = [[emitter.index(slot) for slot in side.slots] for side in sides]
-    first = [[emitter.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
+    first = [core.fetched(emitter, side, steps, steps.at(Affine(0))) for side in sides]
     core.begin(emitter)
     for side, values in zip(sides, first, strict=True):
         for number, value in enumerate(values):
@@ -151,7 +190,7 @@ def _sum_products(
             core.fill(emitter, side, positions)
         emitter.line("workgroupBarrier();")
         if steps.count > 1:
-            _fetch_next(emitter, steps, sides)
+            _fetch_next(emitter, core, steps, sides)
         if reached:
             with emitter.condition(" && ".join(emitter.guard(guard) for guard in reached)):
                 core.products(emitter)
@@ -161,12 +200,13 @@ def _sum_products(
     core.end(emitter)
 
 
-def _fetch_next(emitter: WgslEmitter, steps: Steps, sides: Sequence[SharedMemoryTile]) -> None:
+def _fetch_next(
+    emitter: WgslEmitter, core: TileCore, steps: Steps, sides: Sequence[SharedMemoryTile]
+) -> None:
     """Start to read what the next step needs, so that it is there by then; the last reads again."""
     following = Axis("following", steps.count)
     emitter.axis(following, f"min(step + 1u, {steps.count - 1}u)")
     for side in sides:
-        elements = side.fetch(steps.at(variable(following)))
-        values = [emitter.value(element) for element in elements]
+        values = core.fetched(emitter, side, steps, steps.at(variable(following)))
         for number, value in enumerate(values):
             emitter.line(f"{side.side.name}{number} = {value};")

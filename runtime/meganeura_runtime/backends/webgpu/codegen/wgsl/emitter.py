@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -33,15 +33,26 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.literal import literal, memo
 
 
 @dataclass(frozen=True, slots=True)
-class _Quad:
-    """Four neighbours in memory, by the number of the four."""
+class _Entry:
+    """Neighbours in memory that are read at once, by the number of the entry."""
 
     tensor: int
     dtype: DType
     index: Affine
 
 
-Node = Expression | Atom | BoundsCheck | Affine | _Quad | tuple[BoundsCheck, ...]
+@dataclass(frozen=True, slots=True)
+class HalfRun:
+    """Neighbours of a tensor that memory holds in f16: one, or several that are read at once."""
+
+    first: Load
+    guards: tuple[BoundsCheck, ...]
+    """Conditions without which all are 0."""
+    width: int
+    """1, 4 or 8."""
+
+
+Node = Expression | Atom | BoundsCheck | Affine | _Entry | tuple[BoundsCheck, ...]
 
 
 @dataclass
@@ -55,9 +66,13 @@ class _Scope:
 class WgslEmitter:
     """The body of one kernel, from the outside in."""
 
-    def __init__(self) -> None:
+    def __init__(self, halves: Container[int] = ()) -> None:
+        """`halves` are the tensors of f32 whose elements lie in memory as f16."""
+        self._halves = halves
         self.vec4s: frozenset[int] = frozenset()
         """Tensors bound as arrays of four elements each."""
+        self.vec8s: Collection[int] = ()
+        """Tensors of halves bound as arrays of eight each, in four words."""
         self.tensors: list[int] = []
         self.dtypes: dict[int, DType] = {}
         self._scopes = [_Scope()]
@@ -129,20 +144,25 @@ class WgslEmitter:
     def buffer(self, tensor: int, dtype: DType) -> str:
         """The name a tensor is bound under."""
         if tensor not in self.dtypes:
-            self.dtypes[tensor] = dtype
+            self.dtypes[tensor] = self._kept_as(tensor, dtype)
             self.tensors.append(tensor)
         return f"b{self.tensors.index(tensor)}"
 
     def store(self, tensor: int, dtype: DType, index: Affine, value: str) -> None:
         """Write an element to memory."""
         target = f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
-        self.line(f"{target} = {_stored(dtype, value)};")
+        self.line(f"{target} = {_stored(self._kept_as(tensor, dtype), value)};")
 
     def store_vec4(self, tensor: int, dtype: DType, index: Affine, values: Sequence[str]) -> None:
         """Write four neighbours at once, from the element at `index` on."""
         target = f"{self.buffer(tensor, dtype)}[{self.index(quarter(index))}]"
-        parts = ", ".join(_stored(dtype, value) for value in values)
-        self.line(f"{target} = vec4<{memory_type(dtype)}>({parts});")
+        kept_as = self._kept_as(tensor, dtype)
+        parts = ", ".join(_stored(kept_as, value) for value in values)
+        self.line(f"{target} = vec4<{memory_type(kept_as)}>({parts});")
+
+    def _kept_as(self, tensor: int, dtype: DType) -> DType:
+        """Returns the type of a tensor's elements in memory."""
+        return DType.F16 if tensor in self._halves else dtype
 
     def value(self, expression: Expression) -> str:
         """The name of a computed element, or the constant it is."""
@@ -162,7 +182,8 @@ class WgslEmitter:
                 element = self._element(tensor, dtype, index)
                 if dtype is DType.BOOL:
                     return f"{element} != 0u"
-                return f"f32({element})" if dtype is DType.F16 else element
+                is_half = self._kept_as(tensor, dtype) is DType.F16
+                return f"f32({element})" if is_half else element
             case Call(template=template, operands=operands):
                 return template.format(*(self.value(operand) for operand in operands))
             case Choice(outside=outside):
@@ -173,13 +194,49 @@ class WgslEmitter:
                 raise TypeError(f"{expression} has no text")
 
     def _element(self, tensor: int, dtype: DType, index: Affine) -> str:
-        if tensor not in self.vec4s:
+        width = self._width(tensor)
+        if width == 1:
             return f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
-        vec4 = _Quad(tensor, dtype, quarter(index))
-        name = self._named(
-            vec4, "q", lambda: f"{self.buffer(tensor, dtype)}[{self.index(vec4.index)}]"
+        text, place = self._together(tensor, dtype, index), index.constant % width
+        if width == 8:
+            return f"unpack2x16float({text}.{'xyzw'[place // 2]}).{'xy'[place % 2]}"
+        return f"{text}.{'xyzw'[place]}"
+
+    def _width(self, tensor: int) -> int:
+        """The number of elements of one entry of the array that a tensor is bound as."""
+        return 8 if tensor in self.vec8s else 4 if tensor in self.vec4s else 1
+
+    def _together(self, tensor: int, dtype: DType, index: Affine) -> str:
+        """The name of the neighbours that an element is read with."""
+        entry = _Entry(tensor, dtype, share(index, self._width(tensor)))
+        return self._named(
+            entry, "q", lambda: f"{self.buffer(tensor, dtype)}[{self.index(entry.index)}]"
         )
-        return f"{name}.{'xyzw'[index.constant % 4]}"
+
+    def halves(self, run: HalfRun) -> str:
+        """Neighbours as memory holds them in f16, or zeros where their guards fail."""
+        load = run.first
+        kind = {1: "f16", 4: "vec4<f16>", 8: "vec4<u32>"}[run.width]
+        read = self._element if run.width == 1 else self._together
+        text = read(load.tensor, load.dtype, load.index)
+        return f"select({kind}(), {text}, {self._all(run.guards)})" if run.guards else text
+
+    def half_run(self, elements: Sequence[Expression]) -> HalfRun | None:
+        """One element, or four or eight that are read at once, if memory holds them in f16."""
+        guards, first = _guarded(elements[0])
+        if not isinstance(first, Load) or self._kept_as(first.tensor, first.dtype) is not DType.F16:
+            return None
+        width, together = len(elements), self._width(first.tensor)
+        if width != together or first.index.constant % width:
+            return None
+        if width > 1:
+            for place, element in enumerate(elements):
+                others, load = _guarded(element)
+                if not isinstance(load, Load) or load.tensor != first.tensor:
+                    return None
+                if others != guards or load.index != first.index + place:
+                    return None
+        return HalfRun(first, guards, width)
 
     def guard(self, guard: BoundsCheck) -> str:
         """The condition under which a guarded position counts."""
@@ -274,7 +331,7 @@ class WgslEmitter:
                 return self._depth(part)
             case Inside(part) | Loaded(part):
                 return self._depth(part)
-            case Load(index=part) | Number(index=part) | _Quad(index=part):
+            case Load(index=part) | Number(index=part) | _Entry(index=part):
                 return self._depth(part)
             case Call(operands=operands):
                 return self._deepest(operands)
@@ -292,6 +349,8 @@ class WgslEmitter:
 
     def bound_type(self, tensor: int) -> str:
         """The type of the elements that a tensor is bound as."""
+        if tensor in self.vec8s:
+            return "vec4<u32>"
         element = memory_type(self.dtypes[tensor])
         return f"vec4<{element}>" if tensor in self.vec4s else element
 
@@ -304,20 +363,34 @@ def _nested(choice: Choice) -> tuple[tuple[BoundsCheck, ...], Expression]:
     return guards, inside
 
 
-def is_aligned(index: Affine) -> bool:
-    """True if an element always has the same place among four neighbours."""
-    return all(count % 4 == 0 for _, count in index.terms)
+def _guarded(element: Expression) -> tuple[tuple[BoundsCheck, ...], Expression]:
+    """Returns an element and the guards without which it is 0."""
+    if not isinstance(element, Choice):
+        return (), element
+    is_zero = isinstance(element.outside, Literal) and element.outside.value == 0
+    return _nested(element) if is_zero else ((), element)
+
+
+def is_aligned(index: Affine, width: int = 4) -> bool:
+    """True if an element always has the same place among so many neighbours."""
+    return all(count % width == 0 for _, count in index.terms)
 
 
 def quarter(index: Affine) -> Affine:
-    """The number of the four neighbours that an element is among.
+    """The number of the four neighbours that an element is among; raises as `share` does."""
+    return share(index, 4)
+
+
+def share(index: Affine, width: int) -> Affine:
+    """The number of the `width` neighbours that an element is among.
 
     Raises `ValueError` for one that has different places among them: a kernel that took it for
     aligned would read another element.
     """
-    if not is_aligned(index):
+    if not is_aligned(index, width):
         raise ValueError(f"{index} is not aligned")
-    return Affine(index.constant // 4, tuple((atom, count // 4) for atom, count in index.terms))
+    terms = tuple((atom, count // width) for atom, count in index.terms)
+    return Affine(index.constant // width, terms)
 
 
 def _stored(dtype: DType, value: str) -> str:
