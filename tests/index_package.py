@@ -8,4 +8,4 @@ ORIGIN = installation._origin.__wrapped__
 
 def take_for_index_package() -> None:
     """In this process, whatever its metadata say."""
-    vars(installation)["_origin"] = dict
+    installation.__dict__["_origin"] = dict
