@@ -35,7 +35,7 @@ class NumbersOfOthers(MeaningNote, code="N0012", topic="arguments", severity=Sev
 
 
 class AnswerGiven(MeaningNote, code="N0014", topic="training", severity=Severity.NOTE):
-    """What a loss compares predictions with is among what the model is given."""
+    """The labels that a loss compares predictions with are among the inputs of the model."""
 
 
 class OtherExamples(MeaningNote, code="N0015", topic="examples", severity=Severity.NOTE):
@@ -47,7 +47,7 @@ class CacheFromStart(MeaningNote, code="N0016", topic="caches", severity=Severit
 
 
 class BackToItself(MeaningNote, code="N0017", topic="graphs", severity=Severity.NOTE):
-    """What is gathered by some ids is added up by the same ids, so nothing is passed on."""
+    """Rows are gathered and added up by the same ids, so nothing is passed on."""
 
 
 class SharedNoise(MeaningNote, code="N0013", topic="random numbers", severity=Severity.NOTE):

@@ -44,6 +44,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("digamma_above", "pixels", "between", "ctc_losses", "rnnt_losses"), PART),
     **dict.fromkeys(("rnnt", "roi_align"), "PyTorch itself has no such function"),
     **dict.fromkeys(("ctc", "reflect_pad", "sample_at"), OTHER_FORM),
+    **dict.fromkeys(("fake_quantize", "fake_quantize_groups", "quantized_linear"), NO_OPINFO),
     "unit": "a part of one model, of matrices; PyTorch's samples of `normalize` have other ranks",
     "show": "it prints, and gives what it is given",
     "weights": "it names the parameters of a model",

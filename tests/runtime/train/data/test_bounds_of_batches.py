@@ -91,7 +91,7 @@ def test_no_smaller_batch_is_to_blame_for_a_row_below_the_first(
         trainer.evaluate(batch(20, -1))
     said = render(caught.value.problem.report())
     assert refusal(caught) == "`i` holds -1, and must be at least 0"
-    assert "help" not in said
+    assert "help: measure" not in said
     assert "in batches of" not in said
 
 
@@ -100,7 +100,7 @@ def test_batches_that_are_given_to_an_evaluation_are_not_cut(program: meganeura.
         assert trainer.evaluate([batch(8, 7), batch(12, 11)]).keys() == {"loss"}
         with pytest.raises(ProblemError, match="below batch = 5") as caught:
             trainer.evaluate([batch(5, 5)])
-    assert "help" not in render(caught.value.problem.report())
+    assert "help: measure" not in render(caught.value.problem.report())
 
 
 def test_examples_held_out_of_a_run_are_cut_too(program: meganeura.Program, tmp_path: Path) -> None:
