@@ -97,7 +97,7 @@ def batches() -> list[dict[str, Array]]:
 
 
 @cache
-def theirs() -> tuple[list[tuple[float, float, float]], Mapping[str, Array]]:
+def theirs() -> tuple[list[tuple[float, ...]], Mapping[str, Array]]:
     """The losses of each step, and all weights and statistics after them."""
     nets = networks()
     optimizers = {
@@ -113,7 +113,7 @@ def theirs() -> tuple[list[tuple[float, float, float]], Mapping[str, Array]]:
         optimizers[name].step()
 
     softplus = nn.functional.softplus
-    losses: list[tuple[float, float, float]] = []
+    losses: list[tuple[float, ...]] = []
     for batch in batches():
         for optimizer in optimizers.values():
             optimizer.param_groups[0]["lr"] = float(batch[LEARNING_RATE])
@@ -161,7 +161,7 @@ def started(graph: Graph) -> dict[str, Array]:
 
 
 def assert_equal(
-    losses: list[tuple[float, float, float]], kept: Mapping[str, Array], tolerance: float
+    losses: list[tuple[float, ...]], kept: Mapping[str, Array], tolerance: float
 ) -> None:
     wanted, weights = theirs()
     np.testing.assert_allclose(losses, wanted, rtol=tolerance)
@@ -180,7 +180,7 @@ def test_in_double_precision(*, optimized: bool, skips: bool) -> None:
         else training_step(forward(), settings)
     )
     interpreter = Interpreter(graph, Precision.DOUBLE)
-    kept, losses = started(graph), list[tuple[float, float, float]]()
+    kept, losses = started(graph), list[tuple[float, ...]]()
     for batch in batches():
         results = interpreter.run({**batch, **kept})
         kept |= results.updates
@@ -195,7 +195,7 @@ def test_in_double_precision(*, optimized: bool, skips: bool) -> None:
 )
 def test_on_devices(device: str) -> None:
     graph = optimized_training_step(forward(), SETTINGS, RewriteOptions()).graph
-    losses: list[tuple[float, float, float]] = []
+    losses: list[tuple[float, ...]] = []
     with choose_device(device).open(graph) as session:
         session.load({name: _single(each) for name, each in started(graph).items()})
         for batch in batches():
