@@ -186,7 +186,7 @@ def scalar_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     return launch.kernel(writer, memory)
 '''
 WITH_KERNEL: Edits = {
-    "meganeura_runtime.backends.webgpu.schedule.compile": [
+    "meganeura_runtime.backends.webgpu.schedule.kernel_selection": [
         (
             f"from {CODEGEN}.kernels.winograd_kernel",
             f"""from {CODEGEN}.kernels.scalar_kernel import scalar_kernel

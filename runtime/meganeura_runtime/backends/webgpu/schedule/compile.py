@@ -16,14 +16,10 @@ from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory, sum_by_role
 from meganeura_runtime.backends.webgpu.analysis.half_storage import values_in_halves
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
-    is_attention,
     is_contraction,
     is_loop,
-    is_transform,
     materialized_values,
 )
-from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import attention_kernel
-from meganeura_runtime.backends.webgpu.codegen.kernels.elementwise_kernel import elementwise_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.backends.webgpu.codegen.kernels.loop_kernel import (
     Move,
@@ -36,17 +32,9 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.merged_kernel import (
 )
 from meganeura_runtime.backends.webgpu.codegen.kernels.part_kernel import (
     part_bytes,
-    part_kernel,
     writes_parts,
 )
-from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_kernel
-from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel import (
-    row_reduction_kernel,
-    row_reduction_of,
-)
-from meganeura_runtime.backends.webgpu.codegen.kernels.winograd_kernel import winograd_kernel
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import (
-    contraction_kernel,
     contraction_of,
 )
 from meganeura_runtime.backends.webgpu.config.kernel_config import DEFAULT_FUSION
@@ -74,6 +62,7 @@ from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
 from meganeura_runtime.backends.webgpu.schedule.horizontal_fusion import horizontal_fusion
 from meganeura_runtime.backends.webgpu.schedule.kernel_cache import KernelCache
 from meganeura_runtime.backends.webgpu.schedule.kernel_names import kernel_name
+from meganeura_runtime.backends.webgpu.schedule.kernel_selection import write_kernel
 from meganeura_runtime.backends.webgpu.schedule.list_scheduler import Schedule, list_schedule
 from meganeura_runtime.backends.webgpu.schedule.loop_schedule import (
     LoopSchedule,
@@ -190,7 +179,7 @@ class _Assembly:
             value.op.name: value for value in graph.values if isinstance(value.op, Leaf)
         }
         self._texts: dict[str, int] = {}
-        self._kernels = KernelCache(partial(_written, target))
+        self._kernels = KernelCache(partial(write_kernel, target))
         self._dispatches: list[Dispatch] = []
         self._loops: list[Loop] = []
 
@@ -462,20 +451,3 @@ class _Assembly:
             )
             for name, v in values.items()
         )
-
-
-def _written(target: Target, work: Work, memory: Memory) -> Kernel:
-    if writes_parts(work, memory):
-        return part_kernel(work, memory, target)
-    if not work.anchors:
-        return elementwise_kernel(work, memory, target)
-    if is_contraction(work.anchors[0]):
-        return contraction_kernel(work, memory, target)
-    if is_attention(work.anchors[0]):
-        return attention_kernel(work, memory, target)
-    if is_transform(work.anchors[0]):
-        return winograd_kernel(work, memory, target)
-    rows = row_reduction_of(work.anchors[0], target)
-    if rows is not None:
-        return row_reduction_kernel(work, memory, target, rows)
-    return reduction_kernel(work, memory, target)
