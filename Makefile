@@ -119,12 +119,12 @@ $(PYTHON):
 
 $(PACKAGE): pyproject.toml | $(PYTHON)
 	@echo "Installing Meganeura into $(VENV)"
-	@$(PIP_INSTALL) --editable '.[gradcheck]'
+	@$(PIP_INSTALL) --editable '.[optimize,gradcheck]'
 	@touch $@
 
 $(TESTING): $(PACKAGE)
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable '.[test,gradcheck,images,audio,tables,text,smt,onnx,tensorboard,xla]'
+	@$(PIP_INSTALL) --editable '.[test,optimize,gradcheck,images,audio,tables,text,smt,onnx,tensorboard,xla]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)

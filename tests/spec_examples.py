@@ -46,7 +46,12 @@ from meganeura_dsl.syntax.problems.text_problems import (
     UnreadableFile,
 )
 from meganeura_dsl.target_problems import AmbiguousTarget, UnknownTarget
-from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow, GaveUp, UnknownRule
+from meganeura_dsl.transforms.egraph.optimizer_problems import (
+    FoldedOverflow,
+    GaveUp,
+    MissingEngine,
+    UnknownRule,
+)
 from meganeura_runtime.backends.device_problems import (
     BeyondLimits,
     DeviceFailure,
@@ -357,6 +362,7 @@ EXAMPLES: Mapping[str, Problem] = {
             " 20000; in the last iteration rule `move-apart` matched most often, 8,211 times:"
             " optimize without it"
         ),
+        MissingEngine("13.2.0", "egglog-12.0.0", "pip install 'meganeura[optimize]'"),
         DeployedDiffers("output", 0.0371, 1e-4),
         ExportedCache("transformer.h.0.attn.keys", "ONNX"),
         NotGenerating(

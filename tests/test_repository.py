@@ -58,6 +58,7 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     }  # with wgpu, pydantic and rich
     # Extras; `google` is the protobuf of onnx.
     optional = {
+        "egglog",
         *("google", "huggingface_hub", "hypothesis", "jax", "lsprotocol", "onnx", "onnxruntime"),
         *("pygls", "wgpudawn"),
     }

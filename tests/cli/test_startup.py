@@ -147,7 +147,7 @@ def test_every_trick_is_documented_with_its_gain() -> None:
 def test_versions_are_those_that_are_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     major, minor = wgpu_native.VERSION
-    assert f"egglog=={egglog_engine.VERSION}" in project["dependencies"]
+    assert project["optional-dependencies"]["optimize"] == [f"egglog=={egglog_engine.VERSION}"]
     assert f"wgpu>={major}.{minor},<{major}.{minor + 1}" in project["dependencies"]
 
 
@@ -169,4 +169,5 @@ def test_another_egglog_is_refused(
     monkeypatch.setattr(egglog_engine, "_KNOWN", egglog_engine._Known())
     shown = meganeura("explain-opt", "digits_mlp")
     assert shown.code == 1
-    assert "egglog 99.0 is needed" in shown.err
+    assert "egglog 99.0, which optimizes programs, is not installed" in shown.err
+    assert "there is  egglog-13.2.0" in shown.err

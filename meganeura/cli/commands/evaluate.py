@@ -10,12 +10,15 @@ from meganeura.cli.options.device_options import DEVICE_HELP
 from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
+    NoOptimizer,
     Prefix,
     Renames,
     WeightFiles,
     allowed,
     given_files,
     given_names,
+    rewriting,
+    rewriting_settings,
 )
 from meganeura.cli.options.target_program import RUN, is_standard, load
 from meganeura.cli.ui.console import say
@@ -44,6 +47,7 @@ def evaluate(
     allow_unexpected: AllowUnexpected = None,
     rename: Renames = None,
     prefix: Prefix = "",
+    no_opt: NoOptimizer = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure weights on the examples held out, or on all where none are; nothing is trained.
@@ -74,6 +78,7 @@ def evaluate(
         say(f"{program.sources[0].name} has changed since the run", err=True)
     overrides = [] if data is None else ["validation=none", f"data={data}"]
     overrides += [*(changes or ()), *([] if device is None else [f"device={device}"])]
+    overrides += rewriting_settings(rewriting(no_opt=no_opt, disabled=None))
     excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
     start = Start(tuple(weights), excused, called)
     folder = pipeline.find(target).path.parent

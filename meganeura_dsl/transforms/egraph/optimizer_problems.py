@@ -37,6 +37,23 @@ class GaveUp(Problem, code="E0571", topic="optimizer"):
         )
 
 
+class MissingEngine(Problem, code="E0577", topic="installation"):
+    """egglog, which optimizes programs, is not installed in the version that is needed."""
+
+    version: str
+    installed: str
+    """Another version that is installed, or nothing."""
+    command: str
+    """The command that installs the extra."""
+
+    def report(self) -> Report:
+        return self.message(
+            f"egglog {self.version}, which optimizes programs, is not installed",
+            *([Remark("there is", self.installed)] if self.installed else ()),
+            cure=Help("install it; `--no-opt` runs a program as it is written", self.command),
+        )
+
+
 class FoldedOverflow(Problem, code="E0572", topic="optimizer"):
     """A weight that the optimizer derives from others is beyond the largest number of its type."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
+from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, MissingEngine, UnknownRule
 
 if TYPE_CHECKING:
     from meganeura_dsl.transforms.egraph.optimized import Optimized
@@ -28,7 +28,11 @@ class RewriteOptions:
 
     def optimize(self, graph: Graph, mode: Mode) -> Optimized:
         """The graph optimized; raises `ProblemError` for an unknown rule, and for giving up."""
-        from meganeura_dsl.transforms.egraph.encoding.egglog_engine import MissingEngineError
+        from meganeura_dsl.support.installation import install_command
+        from meganeura_dsl.transforms.egraph.encoding.egglog_engine import (
+            VERSION,
+            MissingEngineError,
+        )
         from meganeura_dsl.transforms.egraph.optimize import optimize
         from meganeura_dsl.transforms.egraph.rules.rule_sets import rules_by_name
         from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
@@ -39,5 +43,8 @@ class RewriteOptions:
                 raise ProblemError(UnknownRule(name, tuple(known)))
         try:
             return optimize(graph, mode=mode, device=self.device, disabled=self.disabled)
-        except (OptimizerError, MissingEngineError) as error:
+        except MissingEngineError as error:
+            missing = MissingEngine(VERSION, error.installed, install_command("optimize"))
+            raise ProblemError(missing) from error
+        except OptimizerError as error:
             raise ProblemError(GaveUp(str(error))) from error

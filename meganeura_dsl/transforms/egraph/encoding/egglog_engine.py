@@ -36,7 +36,11 @@ class EngineError(Exception):
 
 
 class MissingEngineError(EngineError):
-    """egglog is not installed, or not in the version that is needed."""
+    """egglog is not installed, or only as `installed`, which is not the version that is needed."""
+
+    def __init__(self, installed: str = "") -> None:
+        super().__init__(f"egglog {VERSION} is needed, and {installed or 'none'} is installed")
+        self.installed = installed
 
 
 class Tables:
@@ -214,7 +218,7 @@ def _load() -> ModuleType:
     folders = list(package.submodule_search_locations or ()) if package else []
     spec = PathFinder.find_spec(_NATIVE, folders) if folders else None
     if spec is None or spec.loader is None:
-        raise MissingEngineError("egglog is not installed")
+        raise MissingEngineError
     _require_version(Path(folders[0]).parent)
     if not is_enabled(Trick.EGGLOG):
         return import_module(_NATIVE)
@@ -229,7 +233,7 @@ def _require_version(packages: Path) -> None:
     found = [path.name for path in packages.glob("egglog-*.dist-info")]
     if found and f"egglog-{VERSION}.dist-info" not in found:
         names = ", ".join(name.removesuffix(".dist-info") for name in sorted(found))
-        raise MissingEngineError(f"egglog {VERSION} is needed, and {names} is installed")
+        raise MissingEngineError(names)
 
 
 def _as_engine_error(error: BaseException) -> BaseException:

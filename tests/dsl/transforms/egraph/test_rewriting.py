@@ -63,12 +63,9 @@ def test_an_unknown_rule_is_refused_with_the_nearest() -> None:
     assert "did you mean `conv-residual`?" in render(problem.report())
 
 
-@pytest.mark.parametrize("error", [OptimizerError, MissingEngineError])
-def test_giving_up_is_told_with_its_reason(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def give_up(graph: Graph, **_: object) -> None:
-        raise error(f"{len(graph.values)} values are too many for `conv-bias`")
+        raise OptimizerError(f"{len(graph.values)} values are too many for `conv-bias`")
 
     monkeypatch.setattr(optimizer, "optimize", give_up)
     with pytest.raises(ProblemError) as caught:
@@ -76,6 +73,23 @@ def test_giving_up_is_told_with_its_reason(
     problem = caught.value.problem
     assert isinstance(problem, GaveUp)
     assert "too many for `conv-bias`" in render(problem.report())
+
+
+@pytest.mark.parametrize("installed", ["", "egglog-12.0.0"])
+def test_without_egglog_the_program_can_run_as_it_is_written(
+    installed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: Graph, **__: object) -> None:
+        raise MissingEngineError(installed)
+
+    monkeypatch.setattr(optimizer, "optimize", missing)
+    with pytest.raises(ProblemError) as caught:
+        RewriteOptions().optimize(model(), "infer")
+    shown = render(caught.value.problem.report())
+    assert "error[E0577]" in shown
+    assert installed in shown
+    assert "--no-opt" in shown
+    assert "[optimize]" in shown
 
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (11, ""), (12, ""), (13, ", ...")])

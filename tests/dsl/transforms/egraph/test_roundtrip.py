@@ -240,9 +240,7 @@ def test_the_version_of_egglog_is_this_one(
     with pytest.raises(MissingEngineError) if refused else nullcontext() as caught:
         egglog_engine._require_version(tmp_path)  # pyright: ignore[reportPrivateUsage]
     if caught is not None:
-        assert (
-            str(caught.value) == f"egglog 13.2.0 is needed, and {', '.join(installed)} is installed"
-        )
+        assert caught.value.installed == ", ".join(installed)
 
 
 def test_tables_are_loaded_from_files_that_have_a_name_or_by_commands(
