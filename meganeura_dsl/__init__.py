@@ -3,4 +3,4 @@
 Nothing in this package needs a GPU.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

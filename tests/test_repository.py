@@ -12,6 +12,8 @@ from runpy import run_path
 
 import pytest
 
+from meganeura_dsl import __version__
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("meganeura", "meganeura_dsl", "runtime", "scripts", "tests", "benchmarks")
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -63,6 +65,26 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
         *("pygls", "wgpudawn"),
     }
     assert imported - own - provided - optional - sys.stdlib_module_names == declared
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern"),
+    [
+        ("CITATION.cff", r"^version: (.+)$"),
+        ("verify/pyproject.toml", r'^version = "(.+)"$'),
+        ("docs/stability.md", r"Meganeura is at (\d+\.\d+):"),
+        ("docs/editors.md", r"meganeura-(.+?)\.vsix"),
+        ("docs/browser.md", r"meganeura-(.+?)\.tgz"),
+        *(
+            (f"{each}/package.json", r'"version": "(.+)"')
+            for each in ("runtime/web", "grammar/vscode")
+        ),
+    ],
+)
+def test_a_release_has_one_number(file: str, pattern: str) -> None:
+    found = re.search(pattern, (ROOT / file).read_text(), re.MULTILINE)
+    assert found is not None
+    assert f"{__version__}.".startswith(f"{found[1]}.")
 
 
 PACKAGES = ("meganeura", "meganeura_dsl", "runtime/meganeura_runtime")

@@ -136,7 +136,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("-o", "got"), ("--model", "p.mgn:net"), ("--set", "hidden=5"), ("--force",)),
     ),
     ("evaluate", "p.mgn:fit", "--device", "cpu"): (
-        *(("--weights", "w.safetensors"), ("--data", "none.npz"), ("--json",)),
+        *(("--weights", "w.safetensors"), ("--data", "none.npz"), ("--json",), ("--no-opt",)),
         *(("--set", "batch=0"), ("--set", "batch=2"), ("--allow-missing", "fc2.*")),
         *(("--allow-unexpected", "more*"), ("--rename", r"t\.(.*)=\1"), ("--prefix", "t.")),
     ),
