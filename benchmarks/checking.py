@@ -2,7 +2,7 @@
 
     python -m benchmarks.checking [--jobs N] [--cold] [NAME ...]
 
-Each program has a process of its own, which has checked all others before, so that what is known of
+Each program has its own process, which has checked all others before, so that what is known of
 the standard library is there and nothing of this file; with `--cold` one that has checked
 `digits_mlp` alone. Milliseconds: the first check, and the least of three more. Disk caches are off.
 """

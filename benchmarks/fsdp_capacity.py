@@ -153,7 +153,7 @@ def _gigabytes(size: object) -> str:
 
 
 def main() -> None:
-    """Try each sharding in a process of its own, and print the table."""
+    """Try each sharding in its own process, and print the table."""
     options = _parsed()
     if options.sharding:
         print(json.dumps(measured(options.sharding, options)), flush=True)

@@ -193,7 +193,7 @@ def ours(
 
 
 def their_step(size: Size, fed: Mapping[str, Array]) -> Callable[[], object]:
-    """The same network in PyTorch, with weights of its own; reads the loss too."""
+    """The same network in PyTorch, with its own weights; reads the loss too."""
     import torch  # noqa: PLC0415  may be missing
     from torch import nn  # noqa: PLC0415
 

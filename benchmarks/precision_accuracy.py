@@ -112,7 +112,7 @@ class Run:
 
 
 def result_of(one: Run) -> float:
-    """That of a run, in a process of its own."""
+    """That of a run, in its own process."""
     return one.result()
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/software.py [--rounds N] [--one-thread]
 
-Prints three bars. Both sides of a bar are measured in turns, each in a process of its own, so that
+Prints three bars. Both sides of a bar are measured in turns, each in its own process, so that
 whatever else the machine does meets both; a number is the median of the rounds. The side that does
 not run waits long enough for the threads of its libraries to stop waiting busily.
 """
@@ -262,7 +262,7 @@ def milliseconds(side: Side, clock: Callable[[], float]) -> float:
 
 
 class Process:
-    """One side, at work in a process of its own."""
+    """One side, at work in its own process."""
 
     def __init__(self, make: Callable[[], Side]) -> None:
         self._connection, child = multiprocessing.Pipe()

@@ -45,7 +45,7 @@ class Cost:
 
 
 def measure(command: Sequence[str], disabled: str, folder: Path) -> Cost:
-    """Run a command in a process of its own; raises `CalledProcessError` where it fails."""
+    """Run a command in its own process; raises `CalledProcessError` where it fails."""
     environment = {**os.environ, VARIABLE: disabled, "MEGANEURA_CACHE": str(folder / "cache")}
     with TemporaryDirectory(dir=folder) as runs:
         out = ("--out", f"{runs}/run") if command[0] == "train" else ()

@@ -324,7 +324,7 @@ class Trainer(Closing):
                 self._held.__exit__(kind, error, trace)
 
     def _rates_of(self, step: int) -> tuple[float, ...]:
-        """The rates of a step: that of all paths, and of those that have schedules of their own."""
+        """The rates of a step: that of all paths, and of those that have their own schedules."""
         by_hand = self._trained.learning_rate
         if by_hand is not None:
             return (by_hand,) * len(self._spec.settings.all_schedules)

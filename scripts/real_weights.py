@@ -53,7 +53,7 @@ CLOSE = 1e-5
 DEVICES: list[str] = []
 """Devices on which published answers have to come out."""
 Attempt = Callable[[Path, Path], str]
-"""Tries one network of the packages with a folder of its own, and says how it went."""
+"""Tries one network of the packages with its own folder, and says how it went."""
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ from meganeura_runtime.backends import cache_keys, compile_cache
 
 VARIABLE = "MEGANEURA_TEST_SHARED"
 """Names the folder to the processes of one run, which begins with nothing in it."""
-IN_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have names of their own
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have their own names
 ROOM = 8 << 30
 """Bytes that are free where files of tests are in memory: a run takes 1 to 2 GiB at most."""
 _FOLDER = re.compile(r"(?<=\()/[^\s:]*/(?=[^/\s:]+\.mgn:)")
@@ -73,7 +73,7 @@ def shared_graphs() -> Iterator[None]:
     """Look for optimized graphs there too, for tests of something else than how graphs become so.
 
     The key of a graph is its text, and all that decides over what the optimizer does with it. The
-    folder of a program is left out of the text, because each test has a folder of its own.
+    folder of a program is left out of the text, because each test has its own folder.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_keys, "format_graph", _text_anywhere)

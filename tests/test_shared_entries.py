@@ -1,4 +1,4 @@
-"""Tests that run the same program in folders of their own optimize its graphs once."""
+"""Tests that run the same program in their own folders optimize its graphs once."""
 
 from pathlib import Path
 

@@ -80,7 +80,7 @@ def _measure(name: str, *, tiny: bool, profiled: bool) -> None:
 
 
 def _run(name: str, options: list[str], seconds: int) -> dict[str, str]:
-    """Returns the results of a contender in a process of its own."""
+    """Returns the results of a contender in its own process."""
     command = [sys.executable, "-m", "benchmarks.generation", "--measure", name, *options]
     try:
         done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=seconds)

@@ -4,7 +4,7 @@
         [--cells PATTERN ...] [--contenders NAME ...] [--profile] [-o FILE] [--json FILE]
 
 A cell is MODEL-bBATCH-train or MODEL-bBATCH-infer, such as gpt2-b4-train; patterns are those of a
-shell. Every contender gets the same weights and inputs and has a process of its own. Its outputs,
+shell. Every contender gets the same weights and inputs and has its own process. Its outputs,
 of a training the first losses, are compared with those of the first of ours before it is timed; one
 that is too far away is not timed. All contenders of a cell are timed in turn, five times around, in
 rounds of a quarter of a second after 50 ms of warming up; a time is the median of the rounds.

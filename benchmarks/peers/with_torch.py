@@ -134,7 +134,7 @@ class WithTorch:
         return channels_last(tensor) if tensor.ndim == 4 else tensor
 
     def _figures(self, step: Step) -> Mapping[str, Figure]:
-        # The memory of CUDA graphs lies in pools of their own, of which no peak is known.
+        # The memory of CUDA graphs lies in their own pools, of which no peak is known.
         is_known = self.device == "cuda" and self.mode != "graphs"
         return {"MiB": lambda: self._peak(step)} if is_known else {}
 

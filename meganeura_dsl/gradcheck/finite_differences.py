@@ -6,7 +6,7 @@ slope itself may be off; f's rounding, divided by h, says how much of it is nois
 rounded as well: a norm of equal numbers magnifies that 300 times, eight norms 300 times each. Where
 the two disagree, the numbers are rounded otherwise, and what that changes is noise.
 
-At a special point, such as 0, each side has a slope of its own, from q(h) = (f(x + h d) - f(x)) / h
+At a special point, such as 0, each side has its own slope, from q(h) = (f(x + h d) - f(x)) / h
 for h, 2h and 4h on that side. Where the two sides agree the function is smooth, and reverse mode
 has to give their slope, although ops inside may have kinks there. Where they differ there is a
 kink, and reverse mode has to give a number between them (a subgradient) if one element of each
@@ -36,7 +36,7 @@ WORTHLESS = 1e-3
 ELEMENTWISE = 48
 """Numbers in all tensors together up to which each is moved by itself."""
 APART = 12
-"""Tensors up to which each is moved along a direction of its own."""
+"""Tensors up to which each is moved along its own direction."""
 ROUNDINGS = 3
 """The number of times that gradients are computed from differently rounded inputs."""
 TOGETHER = 2

@@ -1,6 +1,6 @@
 """A graph made ready to be differentiated both ways: by reverse mode, and by differences.
 
-Every float output is multiplied by coefficients of its own and summed, so that each op stands in
+Every float output is multiplied by its own coefficients and summed, so that each op stands in
 the middle of the graph, under a cotangent that is neither one nor uniform.
 """
 

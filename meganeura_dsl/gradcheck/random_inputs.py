@@ -24,7 +24,7 @@ KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 SPECIAL = (0.0, 0.0, 0.0, 1.0, -1.0, 3.0, -3.0, 6.0, 0.5, -0.5, 20.0, -20.0)
 """Points where functions have kinks, are even or odd, or are nearly constant."""
 HIGHEST_KNOT = 64
-"""The largest constant of a program at which it may have a kink of its own, as `x > 0.7` has."""
+"""The largest constant of a program at which it may have its own kink, as `x > 0.7` has."""
 FARTHEST = 64
 """The distance below 0, or above the size of a table, of the search for allowed numbers."""
 COEFFICIENT = "coefficient."

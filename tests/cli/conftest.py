@@ -12,7 +12,7 @@ def meganeura(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("MEGANEURA_TRACEBACK", raising=False)
 
     def command(*arguments: str) -> Outcome:
-        # A command is a process of its own, which knows of no device that another began to open.
+        # A command is a separate process, which knows of no device that another began to open.
         monkeypatch.setattr("meganeura_runtime.backends.registry._begun", dict[str, object]())
         code = run(arguments)
         captured = capsys.readouterr()

@@ -222,7 +222,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def processes(proofs: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The same, where each program is loaded as if in a process of its own."""
+    """The same, where each program is loaded as if in its own process."""
     monkeypatch.setattr("meganeura_dsl.proof_cache._in_memory", Forgetful())
     return proofs
 

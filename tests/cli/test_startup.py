@@ -90,7 +90,7 @@ TRICKS = {"plain": PLAIN, "fast": ""}
 
 
 def loaded(*arguments: str) -> set[str]:
-    """The modules that a command loads in a process of its own, where no proof is kept."""
+    """The modules that a command loads in its own process, where no proof is kept."""
     script = """\
 import sys
 from meganeura.cli.main import main

@@ -288,7 +288,7 @@ def test_what_is_not_there_is_said(
     "answer", [b"<html>log in</html>", b"[]", b'{"id": "me/net"}', b'{"id": 1, "siblings": 3}']
 )
 def test_an_answer_of_no_hub_is_told(meganeura: Command, hub: FakeHub, answer: bytes) -> None:
-    """A network that wants a login answers with a page of its own."""
+    """A network that wants a login answers with its own page."""
     hub.answer = answer
     code, _, err = get(meganeura)
     assert code == 1

@@ -1,4 +1,4 @@
-"""The server as an editor meets it: over the protocol, in a process of its own."""
+"""The server as an editor meets it: over the protocol, in its own process."""
 
 import asyncio
 import json

@@ -66,7 +66,7 @@ def test_a_module_becomes_layers_of_the_library(tmp_path: Path) -> None:
 
 
 class Trained(torch.nn.Module):
-    """A norm with a momentum of its own, one without weights, a buffer, and frozen parts."""
+    """A norm with its own momentum, one without weights, a buffer, and frozen parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class Tied(torch.nn.Module):
 
 
 class Masked(torch.nn.Module):
-    """Attention with a mask of its own, and what all layers compute of the positions."""
+    """Attention with its own mask, and what all layers compute of the positions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Random blocks that take gradients, each with a scalar and its slope along a way of its own.
+"""Random blocks that take gradients, each with a scalar and its slope along its own way.
 
 `eps` moves what a gradient is taken with respect to, along a direction that is known: so the slope
 that the gradient gives is the derivative of the scalar by `eps`, whatever else the block computes.

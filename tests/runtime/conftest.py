@@ -27,7 +27,7 @@ def device() -> Iterator[Device]:
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each kernel has a dispatch of its own, so that what one kernel does can be counted."""
+    """Each kernel has its own dispatch, so that what one kernel does can be counted."""
     monkeypatch.setattr(horizontal_fusion, "MOST", 1)
 
 

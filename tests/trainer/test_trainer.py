@@ -50,7 +50,7 @@ def test_a_step_is_that_of_the_loop(workspace: Workspace, device: str) -> None:
 def test_batches_may_differ_in_size(
     program: meganeura.Program, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each size has a session of its own; three are too many to be open at a time."""
+    """Each size has its own session; three are too many to be open at a time."""
     monkeypatch.setattr(sized_session, "MOST", 2)
     sizes = [4, 2, 4, 3, 2, 4]
     results = []

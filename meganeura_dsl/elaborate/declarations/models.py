@@ -260,7 +260,7 @@ def run_model(
     sizes: Mapping[str, int],
     inputs: Inputs,
 ) -> Results:
-    """The results of a model's block on inputs of its own. Raises `ProblemError`."""
+    """The results of a model's block on its own inputs. Raises `ProblemError`."""
     location = Location(application.span)
     try:
         with at_most(CHECK), without_configuration(location):

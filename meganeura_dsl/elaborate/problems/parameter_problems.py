@@ -96,7 +96,7 @@ class InputSizedParameter(LocatedProblem, code="E0206", topic="parameters"):
 
 
 class IterationsOfInput(LocatedProblem, code="E0233", topic="parameters"):
-    """Each iteration of a `for` over a size of the data has weights of its own."""
+    """Each iteration of a `for` over a size of the data has its own weights."""
 
     name: str
     loop: str

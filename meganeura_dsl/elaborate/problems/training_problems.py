@@ -161,7 +161,7 @@ class LabelsMismatch(LocatedProblem, code="E0503", topic="training"):
 
 
 class NoModelHolds(LocatedProblem, code="N0004", topic="training", severity=Severity.NOTE):
-    """A `train` block has weights of its own, which no model of the file holds."""
+    """A `train` block has its own weights, which no model of the file holds."""
 
     train: str
     names: tuple[str, ...]

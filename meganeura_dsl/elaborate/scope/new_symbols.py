@@ -1,6 +1,6 @@
 """Symbols that a proof makes up, none of which is in use already.
 
-A proof stands for all sizes because each is a symbol of its own. What is new, such as the index of
+A proof stands for all sizes because each is a separate symbol. What is new, such as the index of
 a loop or an element of a tensor, must not get a symbol that something else has: what is known of
 the one would be taken for true of the other. So each gets its name here, with marks behind it where
 that is taken. No program can write a mark.

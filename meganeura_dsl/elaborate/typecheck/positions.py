@@ -345,7 +345,7 @@ def _new_element(frame: Frame) -> Dim:
 
 
 def _another(frame: Frame, size: Size) -> Size:
-    """An element of which the same is known as of another, with a symbol of its own."""
+    """An element of which the same is known as of another, with its own symbol."""
     for symbol in sorted(_variables(size) & frame.state.values.lasting_symbols):
         known = (*frame.facts.stated, *frame.state.values.symbol_ranges.get(symbol, ()))
         about = [fact for fact in known if symbol in sizes_in(fact)]

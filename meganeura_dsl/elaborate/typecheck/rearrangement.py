@@ -222,7 +222,7 @@ class Rearranger:
         reading: Mapping[int, int],
         unclear: Collection[str],
     ) -> str:
-        """The rearrangement, written with a name of its own for each of the unclear axes."""
+        """The rearrangement, written with its own name for each of the unclear axes."""
         given: Counter[str] = Counter()
 
         def name(atom: Atom) -> str:

@@ -24,7 +24,7 @@ Sign = Literal["==", "!=", ">="]
 """The relation of a size to 0."""
 
 _MOST_CLASSES = 64
-"""Residue classes that are proved one by one, each with bounds of its own."""
+"""Residue classes that are proved one by one, each with its own bounds."""
 
 
 def follows(condition: Condition, known: SolverState) -> bool:

@@ -24,7 +24,7 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
     advice: str = ""
     """The text to write in its place, if the intention is recognised."""
     written: str = ""
-    """The code of the advice, if it is a line of its own."""
+    """The code of the advice, if it is a separate line."""
 
     def report(self) -> Report:
         found = self.span.text

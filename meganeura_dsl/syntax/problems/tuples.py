@@ -1,4 +1,4 @@
-"""Tuples, which this language has not: the axes, sizes or tensors in brackets of their own."""
+"""Tuples, which this language has not: the axes, sizes or tensors in their own brackets."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The optimizers. To add one, write its class in a file of its own and list it in `OPTIMIZERS`.
+"""The optimizers. To add one, write its class in its own file and list it in `OPTIMIZERS`.
 
 A class is all there is to an optimizer: its fields are the arguments of `optimizer = name(...)`,
 with their defaults and bounds; its docstring is what `meganeura explain name` prints; `update`

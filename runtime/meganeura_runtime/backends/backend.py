@@ -222,7 +222,7 @@ class OpenDevice(ABC):
     def packs(self, levels: Mapping[str, Quantization]) -> Mapping[str, Quantization]:
         """The quantized parameters that its sessions keep packed: all of them.
 
-        None where each step would unpack them in a pass of its own.
+        None where each step would unpack them in its own pass.
         """
         return levels
 

@@ -111,7 +111,7 @@ class SizedSession(Session):
         return self._first.read(name)
 
     def _fitting(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        return dict(feeds)  # each session has types of its own, and checks them
+        return dict(feeds)  # each session has its own types, and checks them
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         session = self._of(feeds)

@@ -88,7 +88,7 @@ class Progress(BaseModel):
     reduction: Reduction = Reduction()
     """The effect of held-out examples on the learning rate."""
     reductions: dict[str, Reduction] = Field(default_factory=dict[str, Reduction])
-    """The same of the paths that have schedules of their own, by their globs."""
+    """The same of the paths that have their own schedules, by their globs."""
 
     def reductions_of(self, settings: RunSettings) -> tuple[Reduction, ...]:
         """Returns the effect of held-out examples on each of `all_schedules` of settings.

@@ -1,4 +1,4 @@
-"""Something done by a thread of its own while the program goes on."""
+"""Something done by its own thread while the program goes on."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

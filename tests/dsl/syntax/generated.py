@@ -175,7 +175,7 @@ IN_TRAIN = st.one_of(
 def bodies(
     simple: Strategy[ast.Statement], *, in_train: bool = False
 ) -> Strategy[tuple[ast.Statement, ...]]:
-    """Statements, some of which have bodies of their own."""
+    """Statements, some of which have their own bodies."""
 
     def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
         iterations, body = (NAMES, EXPRESSIONS, EXPRESSIONS), several(inner, 1)

@@ -61,7 +61,7 @@ def forward(dtype: DType = DType.F32) -> Graph:
 
 
 def feeds_for(graph: Graph, **given: Array) -> dict[str, Array]:
-    """Ones for what has a name of its own, zeros for the optimizer's states."""
+    """Ones for what has its own name, zeros for the optimizer's states."""
     interpreter = Interpreter(graph)
     feeds: dict[str, Array] = {}
     for name, value in interpreter.leaves.items():

@@ -60,7 +60,7 @@ class _Letters(TextStream):
 
 
 class _Words(Tokenizer):
-    """The same, of a vocabulary of its own."""
+    """The same, of its own vocabulary."""
 
     @property
     def size(self) -> int:

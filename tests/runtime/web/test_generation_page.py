@@ -22,7 +22,7 @@ SMOLLM2 = {
 }  # fmt: skip
 PROMPT = "The quick 12 €"
 MODELS = ("gpt2_tiny", "smollm2_135m") if effort(0, 1) else ("gpt2_tiny",)
-"""The second one has a tokenizer of its own."""
+"""The second one has its own tokenizer."""
 
 STOP = """() => {
   const text = document.querySelector("[data-role=text]");

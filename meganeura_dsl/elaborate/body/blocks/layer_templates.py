@@ -3,7 +3,7 @@
 A network applies the same few layers to the same few types many times. The ops of the
 first application are recorded with the indices of their operands; a further one of the same
 configuration, types and facts replays them under its own path. A layer that draws random bits is
-not recorded: each draw has a number of its own.
+not recorded: each draw has its own number.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

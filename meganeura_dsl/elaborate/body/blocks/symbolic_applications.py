@@ -70,7 +70,7 @@ class SymbolicApplication:
     def frame(
         self, inner: Frame, block: ast.Block, summaries: Summaries
     ) -> tuple[Frame, list[Tensor]]:
-        """The frame of the block in an elaboration of its own, and its inputs."""
+        """The frame of the block in its own elaboration, and its inputs."""
         symbols = list(zip(self.sizes, self.kinds, strict=True))
         state = ElaborationState(
             inner.state.elaborator,

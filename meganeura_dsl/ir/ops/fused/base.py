@@ -14,7 +14,7 @@ class Fused(Op, abstract=True):
     """
 
     element_cost = ElementCost.LOAD
-    """It is stored by a kernel of its own, or expanded before anyone asks."""
+    """It is stored by its own kernel, or expanded before anyone asks."""
 
     @classmethod
     def require_declared(cls) -> None:

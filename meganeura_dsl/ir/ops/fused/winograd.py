@@ -67,7 +67,7 @@ class Winograd(Fused, abstract=True):
 
     @property
     def elements(self) -> int:
-        """Places of a tile, each of which has a product of its own."""
+        """Places of a tile, each of which has its own product."""
         return self.size * self.size
 
     @property

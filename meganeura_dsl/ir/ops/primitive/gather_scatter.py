@@ -35,7 +35,7 @@ Combination = Literal["sum"] | Extreme
 class Gather(Op):
     """Rows of a table: the axis is replaced by the axes of `ids`, each id by the row it names.
 
-    The first `batch` axes of both are the same axes: there, each element has a table of its own.
+    The first `batch` axes of both are the same axes: there, each element has its own table.
     """
 
     operands = Operands(("table", "ids"))
@@ -79,7 +79,7 @@ class Scatter(Op, abstract=True):
     """Base of scatters: each update goes to the row of a new table that its id names.
 
     The table has `size` rows along the axis. The first `batch` axes of ids and updates are the
-    same axes: there, each element has a table of its own.
+    same axes: there, each element has its own table.
     """
 
     operands = Operands(("ids", "updates"))

@@ -59,7 +59,7 @@ class LoopGradient:
             region.slice(each, axis, backward=self.backward)
             for each, axis in zip(sources, op.sliced, strict=True)
         ]
-        # Captured tensors may depend on each other, so that each is a leaf of its own at first.
+        # Captured tensors may depend on each other, so that each is a separate leaf at first.
         rest = [region.leaf(each.type) for each in captured]
         leaves = [*carries, *slices, *rest]
         named = dict(zip(op.names, leaves, strict=True))

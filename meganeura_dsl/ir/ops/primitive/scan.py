@@ -1,4 +1,4 @@
-"""A loop whose body is a graph of its own: each iteration computes on what the one before it left.
+"""A loop whose body is a separate graph: each iteration computes on what the one before it left.
 
     carry[t + 1], collected[t] = body(t, carry[t], sliced[t], captured)
 

@@ -47,7 +47,7 @@ def ask(
 ) -> ExtractionQuery:
     """Builds the query; values of constants alone are free if they are small to read.
 
-    An application of an op with several results is a class of its own, beyond those of `found`,
+    An application of an op with several results is a separate class, beyond those of `found`,
     with one node. Its results need that class alone, so that it is paid for once. With `apart` each
     op counts as a kernel.
     """

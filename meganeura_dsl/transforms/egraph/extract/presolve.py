@@ -1,7 +1,7 @@
 """Presolve: an extraction problem made smaller, with the same best choices.
 
 Most classes have one node, and are needed whatever is chosen elsewhere: what is left without them
-is condensed into a problem of its own. Of that, a class that every choice computes is paid anyway.
+is condensed into its own problem. Of that, a class that every choice computes is paid anyway.
 So it is a root, and who needs it does not pay for it. A node that needs no less than another of its
 class, and costs no less, is never chosen. Either leaves more for the other to do.
 """

@@ -305,7 +305,7 @@ class WebGpuSession(Session):
 
 
 class _Resident(Uploaded):
-    """Inputs in buffers of their own; a step begins by copying them to where its kernels read."""
+    """Inputs in their own buffers; a step begins by copying them to where its kernels read."""
 
     def __init__(self, session: WebGpuSession, feeds: Mapping[str, Array]) -> None:
         self.session: WebGpuSession | None = session

@@ -38,7 +38,7 @@ def compare(path: Path, examples: Sequence[Example]) -> float:
         check: Callable[..., None] = onnx.checker.check_model  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - PathLike is left open
         check(str(path), full_check=True)
         session = session_of(str(path))
-    except Exception as error:  # noqa: BLE001  each has classes of its own, of no common base
+    except Exception as error:  # noqa: BLE001  each has its own classes, of no common base
         raise ProblemError(OnnxDiffers(first_line(error), ())) from None
     return max(_difference(session, example) for example in examples)
 

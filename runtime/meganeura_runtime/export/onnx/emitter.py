@@ -64,7 +64,7 @@ class Emitter:
         return output
 
     def name(self, op_type: str, inputs: Sequence[str], output: str) -> None:
-        """A node whose result has a name of its own."""
+        """A node whose result has its own name."""
         self._nodes.append(helper.make_node(op_type, inputs, [output], output))
 
     def constant(self, array: Array) -> str:

@@ -291,7 +291,7 @@ class Builder:
         return x if x.dtype is dtype else self.call(dtype.value, x, shape=x.shape, dtype=dtype)
 
     def parameter(self, stored: Stored) -> Tensor:
-        """A parameter on a line of its own."""
+        """A parameter on its own line."""
         self.stored[".".join(map(str, stored.words))] = stored
         code = Declared(stored.words, stored.kind)
         return self.add(code, stored.type.dtype, stored.type.shape)

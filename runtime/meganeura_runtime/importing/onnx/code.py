@@ -65,7 +65,7 @@ class Code:
     pieces: tuple[Piece, ...]
     level: Level
     is_named: bool = False
-    """True if it has a line of its own, since its place among others matters."""
+    """True if it has its own line, since its place among others matters."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Declared:
-    """A parameter that the program declares on a line of its own."""
+    """A parameter that the program declares on its own line."""
 
     words: Words
     kind: str

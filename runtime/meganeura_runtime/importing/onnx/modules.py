@@ -1,6 +1,6 @@
 """The modules of PyTorch that nodes and weights are of, which its exporter writes beside them.
 
-Its optimizer transposes the weights of `Linear` beforehand, under names of its own, and keeps one
+Its optimizer transposes the weights of `Linear` beforehand, under its own names, and keeps one
 of several initializers that are equal: those of layers that are not trained yet.
 """
 

@@ -52,7 +52,7 @@ class Paths:
 
     def __init__(self) -> None:
         self.written: dict[Words, Tensor] = {}
-        """The parameters that are declared on lines of their own."""
+        """The parameters that are declared on their own lines."""
         self.above: set[Words] = set()
         """The paths above the initializers of the file."""
         self._of: dict[str, Words] = {}

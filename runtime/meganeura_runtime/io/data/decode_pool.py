@@ -1,6 +1,6 @@
 """Processes that decode files, and the threads that wait for them.
 
-Each thread has a process of its own and hands it one file after the other. The array of a file goes
+Each thread has its own process and hands it one file after the other. The array of a file goes
 where its number in the batch says: which process made it, and when, makes no difference.
 """
 

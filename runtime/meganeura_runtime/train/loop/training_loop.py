@@ -316,7 +316,7 @@ class TrainingLoop:
     def _explained(self, last: StepRecord) -> LossNotFinite:
         """Returns the cause of a loss that is not finite, by repeating steps since the checkpoint.
 
-        They cannot be where the data comes in an order of its own.
+        They cannot be where the data comes in its own order.
         """
         if self.job.dataset.train.is_ordered:
             return self._not_finite(last.step, float(last.outputs[LOSS]), None)

@@ -368,7 +368,7 @@ block P(depth)(x: [3]) -> [3]
   z, _t = x |> tower(weights=w)
   return z
 """,
-    "of a layer with a layer of its own": """\
+    "of a layer with its own layer": """\
 block Twice()(x: [3]) -> [3]:
   layer step: Gain()
   return x |> step |> step

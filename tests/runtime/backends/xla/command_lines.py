@@ -2,7 +2,7 @@
 
     JAX_NUM_CPU_DEVICES=8 python -m tests.runtime.backends.xla.command_lines '[["train", ...], ...]'
 
-It is a process of its own because JAX decides how many devices there are when it starts. What XLA
+It is a separate process because JAX decides how many devices there are when it starts. What XLA
 optimizes beyond the graph is left out: programs are compiled many times, and run a few steps.
 """
 

@@ -2,7 +2,7 @@
 
     JAX_NUM_CPU_DEVICES=2 python -m tests.runtime.backends.xla.spread_steps
 
-It is a process of its own because JAX decides how many devices there are when it starts.
+It is a separate process because JAX decides how many devices there are when it starts.
 """
 
 import json

@@ -233,7 +233,7 @@ def test_a_run_may_end_in_the_middle_of_an_epoch(workspace: Workspace) -> None:
 
 
 OF_ITS_OWN = "schedule=cosine(warmup=3, steps=20)"
-"""A schedule with a length of its own, that of the whole run."""
+"""A schedule with its own length, that of the whole run."""
 
 
 def rates_said(workspace: Workspace, *overrides: str) -> list[str]:

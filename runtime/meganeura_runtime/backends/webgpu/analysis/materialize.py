@@ -131,7 +131,7 @@ def _small_totals(graph: Graph) -> set[int]:
     """Small values of several uses that add a sum to something, which the sum's kernel can do.
 
     Along the residual connections of a deep network each reader would otherwise add up everything
-    since the first layer, in a kernel of its own; so a bias may stand between, and parts of a sum,
+    since the first layer, in its own kernel; so a bias may stand between, and parts of a sum,
     where the value is added to again.
     """
     uses = Counter(operand.id for value in graph.values for operand in value.operands)

@@ -378,7 +378,7 @@ class Device:
         return [end - start for start, end in self.stamped(launches, before)]
 
     def stamped(self, launches: Sequence[Launch], before: int = 0) -> list[tuple[float, float]]:
-        """Run kernels in order, each in a pass of its own; when each began and ended.
+        """Run kernels in order, each in its own pass; when each began and ended.
 
         They run several times before that: an idle adapter lowers its clock.
         """
@@ -392,7 +392,7 @@ class Device:
             return stamps.read()
 
     def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> GpuTimestamps:
-        """Kernels in order, each in a pass of its own that records when it began and ended."""
+        """Kernels in order, each in its own pass that records when it began and ended."""
         usage = self._api.module().BufferUsage
         tick = self._api.tick(self._device)
         stamps = GpuTimestamps(

@@ -1,7 +1,7 @@
 """Legalization: ops become what kernels compute, each value inlined or the result of one kernel.
 
-Ops of two phases become two ops, long sums become sums of sums, and every output and update gets a
-value of its own, so that none shares memory with another. The result is a graph like any other and
+Ops of two phases become two ops, long sums become sums of sums, and every output and update gets
+its own value, so that none shares memory with another. The result is a graph like any other and
 has the same meaning.
 """
 

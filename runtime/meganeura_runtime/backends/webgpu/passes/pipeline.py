@@ -1,7 +1,7 @@
 """The passes between an optimized graph and kernels, in the order in which they run.
 
 A pass is a function from a graph and a target to a graph that means the same. To add one, write it
-in a file of its own, name it here, and give it a golden file in `tests/passes`.
+in its own file, name it here, and give it a golden file in `tests/passes`.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Kernel fusion: which stored values share a kernel.
 
-Every stored value begins as a kernel of its own. Elementwise work then joins the kernel that makes
+Every stored value begins as a separate kernel. Elementwise work then joins the kernel that makes
 what it reads: as the epilogue of a contraction or reduction, or with its like over the same
 elements. Reductions over the same terms join too. What only its own kernel reads is never written.
 """

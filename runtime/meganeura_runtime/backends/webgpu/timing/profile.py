@@ -1,6 +1,6 @@
 """A step of a plan, kernel by kernel, by the adapter's own clock.
 
-Each kernel runs in a pass of its own, so that none overlaps the next. Every time is the median of
+Each kernel runs in its own pass, so that none overlaps the next. Every time is the median of
 several steps.
 """
 

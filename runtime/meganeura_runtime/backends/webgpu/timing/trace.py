@@ -1,6 +1,6 @@
 """The kernels of traced steps, by the adapter's clock, at the host's time.
 
-While a step is traced each of its kernels runs in a pass of its own, which costs what they could
+While a step is traced each of its kernels runs in its own pass, which costs what they could
 have overlapped.
 """
 

@@ -276,7 +276,7 @@ def _turns(
 ) -> list[dict[KernelConfig, float]]:
     """The times of all, in turns in one submission, once the adapter's clock is up.
 
-    Where a turn is long the clock is up by itself, and each is a submission of its own: some
+    Where a turn is long the clock is up by itself, and each is a separate submission: some
     systems take an adapter for lost that is busy for seconds.
     """
     kernels = {config: session.launches() for config, session in ready.items()}

@@ -1,7 +1,7 @@
 """Gradients of relus that read the sign of the relu's output instead of its input.
 
 The gradient of relu(y) is zero where y <= 0, which is where relu(y) <= 0. Behind a norm y is not
-stored, so that XLA computes it once more from the operands of the norm, in a kernel of its own, as
+stored, so that XLA computes it once more from the operands of the norm, in its own kernel, as
 each kernel would read the vectors of the norm too. The output of the relu is in memory for the
 gradient of the convolution that reads it.
 """

@@ -266,7 +266,7 @@ def finished(*names: str) -> tuple[Graph, dict[str, Array]]:
 def test_work_joins_the_kernel_of_the_first_result(
     names: tuple[str, ...], buffers: int, dispatches: int
 ) -> None:
-    """The elements of the others are in other lanes. `level` is a kernel of its own."""
+    """The elements of the others are in other lanes. `level` is a separate kernel."""
     graph, _ = finished(*names)
     limits = replace(DeviceLimits(), storage_buffers=buffers)
     assert len(plan_graph(graph, limits, Style.GPU).dispatches) == dispatches

@@ -48,7 +48,7 @@ def test_parts_are_the_whole(
 @pytest.mark.parametrize(("length", "most"), [(97, 16), (53, 17), (20, 3), (7, 8), (101, 10)])
 @pytest.mark.parametrize("op", [Sum, ReduceMax])
 def test_no_element_is_left_out(op: type[Sum | ReduceMax], length: int, most: int) -> None:
-    """Each row has one element above all others, in a place of its own."""
+    """Each row has one element above all others, in its own place."""
     build = Builder()
     x = build.add(Input("x", DType.I32, (length, length)))
     graph = build.graph({"y": split_reduction(build, op((1,)), x, most)})

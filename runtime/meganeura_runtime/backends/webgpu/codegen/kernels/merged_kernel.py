@@ -1,4 +1,4 @@
-"""Kernels side by side as one: each has workgroups of its own, and they do not wait for each other.
+"""Kernels side by side as one: each has its own workgroups, and they do not wait for each other.
 
 A workgroup finds by its number whose work it does. All branch on that number alone, so that the
 barriers of each kernel are still met by whole workgroups.
