@@ -16,6 +16,7 @@ from meganeura.cli.options.model_options import (
     configured,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
+from meganeura.cli.options.target_program import load
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
@@ -100,12 +101,35 @@ def export(
     say(f"written: {output} ({count(exported.nodes, 'node')}, opset {opset})")
 
 
-def _write_source(model: str, to: Target, output: Path, changes: Changes, *, force: bool) -> None:
+def _write_source(target: str, to: Target, output: Path, changes: Changes, *, force: bool) -> None:
     require_writable(output, (Kind.SOURCE,), force=force)
-    from meganeura_runtime.export.source.write import write_source
+    from meganeura_runtime.io.files.atomic_write import write_text
 
-    chosen = configured(model, changes)
+    program = load(target)
+    is_training = program.chosen in program.trains
+    text = (_training_text if is_training else _model_text)(target, to, changes)
+    write_text(output, text)
+    say(f"written: {output} ({count(text.count(chr(10)), 'line')})")
+
+
+def _model_text(target: str, to: Target, changes: Changes) -> str:
+    from meganeura_runtime.export.source.write import written
+
+    chosen = configured(target, changes)
     module = chosen.program.module
-    declared = module.models[chosen.name]
-    lines = write_source(module, declared, chosen.config, chosen.sizes, to.value, output)
-    say(f"written: {output} ({count(lines, 'line')})")
+    return written(module, module.models[chosen.name], chosen.config, chosen.sizes, to.value)
+
+
+def _training_text(target: str, to: Target, changes: Changes) -> str:
+    from meganeura_dsl import pipeline
+    from meganeura_runtime.export.source.write import written_training
+    from meganeura_runtime.train.spec.run_request import RunRequest
+    from meganeura_runtime.train.spec.step_graphs import require_trainable
+
+    program, folder = load(target), pipeline.find(target).path.parent
+    request = RunRequest(program, program.train(), folder, tuple(changes or ()))
+    settings, train = request.settings, request.train
+    forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    require_trainable(settings, request.written, forward)
+    places = {key: each.span for key, each in request.written.items()}
+    return written_training(program, train, settings, places, to.value)

@@ -15,6 +15,8 @@ from meganeura_runtime.export.source.static_code import static_code
 from meganeura_runtime.export.source.tensor_code import expression, tensor, whole
 from meganeura_runtime.export.source.text import python_name
 from meganeura_runtime.export.source.trace import Instance, Trace, traced
+from meganeura_runtime.export.source.training.train_block import LossModel
+from meganeura_runtime.export.source.training.training import Training
 from meganeura_runtime.export.source.unit import Unit, units_of
 
 FORMS = Forms(static_code, expression, tensor, whole, run)
@@ -27,6 +29,8 @@ class Target(ABC):
     """Names that a file uses for what it imports, for its `main` and for functions of Python."""
     helpers: ClassVar[Mapping[str, str]]
     """Functions that the language has and the system has not, as text."""
+    loop_names: ClassVar[frozenset[str]]
+    """Names that a file uses for the loop of a training."""
 
     @abstractmethod
     def write(self, unit: Unit, source: "ModelSource") -> None:
@@ -44,13 +48,23 @@ class Target(ABC):
     def file(self, body: str, root: Unit, source: "ModelSource") -> str:
         """The whole file, with a function that is or makes the model, and a `main`."""
 
+    @abstractmethod
+    def training_file(
+        self, body: str, root: Unit, source: "ModelSource", training: Training
+    ) -> str:
+        """The whole file of a training, with its loop and a `main`."""
+
 
 class ModelSource:
     """The classes and functions of a model, each behind those that it uses."""
 
-    def __init__(self, trace: Trace, target: Target, model: str) -> None:
+    def __init__(
+        self, trace: Trace, target: Target, model: str, more: frozenset[str] = frozenset()
+    ) -> None:
+        """`more` are names that the file uses beside those of the target."""
         self.trace = trace
         self.target = target
+        self._own = target.names | more
         self.units = units_of(trace)
         for each in self.units.values():
             each.is_whole = target.is_whole(each)
@@ -66,7 +80,7 @@ class ModelSource:
             for name, found in each.frame.module.own.items()
             if isinstance(found, ast.Def)
         }
-        taken = target.names | set(target.helpers)
+        taken = self._own | set(target.helpers)
         self.model = python_name(model, taken | defs)
         """The name of the function that is or makes the model."""
         blocks = {self._called(each.block, owns=owns) for each in trace for owns in (False, True)}
@@ -107,7 +121,7 @@ class ModelSource:
 
     def _new_name(self, wanted: str) -> str:
         """Returns a name for a class or a function, with a number if `wanted` is taken."""
-        name, number = python_name(wanted, self.target.names), 1
+        name, number = python_name(wanted, self._own), 1
         while name in self._names or (number > 1 and name in self._of_blocks):
             number += 1
             name = f"{wanted}{number}"
@@ -142,8 +156,23 @@ def source_text(
 ) -> str:
     """Returns the source of a model. Raises `ProblemError`."""
     trace = traced(module, model, config, sizes)
-    if not any(each.owns for each in trace.roots):
-        raise refusal(f"`{model.name.text}`", "it has no weights", model.name.span)
+    _require_weights(trace, model)
     source = ModelSource(trace, target, model.name.text)
     root = source.unit(trace.roots[0].block, trace.roots)
     return target.file(source.text().rstrip("\n"), root, source)
+
+
+def training_text(target: Target, loss: LossModel, training: Training) -> str:
+    """Returns the source of a training. Raises `ProblemError`."""
+    sizes = training.input_spec.sizes
+    fixed = {name: size for name, size in sizes.items() if name != training.counter}
+    trace = traced(loss.module, loss.model, {}, fixed)
+    _require_weights(trace, loss.model)
+    source = ModelSource(trace, target, loss.model.name.text, target.loop_names)
+    root = source.unit(trace.roots[0].block, trace.roots)
+    return target.training_file(source.text().rstrip("\n"), root, source, training)
+
+
+def _require_weights(trace: Trace, model: ast.Model) -> None:
+    if not any(each.owns for each in trace.roots):
+        raise refusal(f"`{model.name.text}`", "it has no weights", model.name.span)

@@ -1,34 +1,27 @@
-"""A model as a file of source."""
+"""A model or a training as a file of source."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.declarations.training_blocks import FED
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.values import StaticValue
+from meganeura_dsl.ir.objectives import reached
+from meganeura_dsl.pipeline import Program, elaborate_train, whole_inputs
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.transforms.joined_loss import joins_of
 from meganeura_runtime.export.source.jax.target import JAX
-from meganeura_runtime.export.source.source_file import Target, source_text
+from meganeura_runtime.export.source.source_file import Target, source_text, training_text
 from meganeura_runtime.export.source.torch.target import TORCH
-from meganeura_runtime.io.files.atomic_write import write_text
+from meganeura_runtime.export.source.training.train_block import LOSS, loss_model
+from meganeura_runtime.export.source.training.training import Training, require_written
+from meganeura_runtime.io.data.dataset import InputSpec
 
 MARK = "# Written by `meganeura export"
 """The beginning of a file that `meganeura export` wrote and may replace."""
 TARGETS: Mapping[str, Target] = {"torch": TORCH, "jax": JAX}
 """The systems that source is written for, by the word behind `--to`."""
-
-
-def write_source(
-    module: LinkedModule,
-    model: ast.Model,
-    config: Mapping[str, StaticValue],
-    sizes: Mapping[str, int],
-    to: str,
-    path: Path,
-) -> int:
-    """Writes a model as source; returns the number of lines. Raises `ProblemError`."""
-    text = written(module, model, config, sizes, to)
-    write_text(path, text)
-    return text.count("\n")
 
 
 def written(
@@ -40,5 +33,41 @@ def written(
 ) -> str:
     """Returns the source of a model. Raises `ProblemError`."""
     body = source_text(TARGETS[to], module, model, config, sizes)
+    return _whole(model.name.text, to, body)
+
+
+def written_training(
+    program: Program,
+    name: str,
+    settings: RunSettings,
+    places: Mapping[str, Span],
+    to: str,
+) -> str:
+    """Returns the source of a `train` block: its loss, its optimizer and its loop.
+
+    `places` has the place of each setting by its key. Raises `ProblemError`.
+    """
+    train = program.module.trains[name]
+    loss = loss_model(program.module, train)
+    symbolic = elaborate_train(program, name, sizes={}, training=True)
+    inputs = {each: of for each, of in symbolic.inputs.items() if each not in FED}
+    whole = whole_inputs(program, name)
+    spec = InputSpec(inputs, settings.sizes, whole, settings.tensors)
+    joins = joins_of(symbolic.graph, spec.counter)[0]
+    training = Training(
+        name=name,
+        settings=settings,
+        input_spec=spec,
+        measured=loss.measured,
+        parameters=symbolic.parameters,
+        reached=reached(symbolic.graph.outputs[LOSS]),
+        joins=joins,
+        span=train.name.span,
+    )
+    require_written(training, places)
+    return _whole(name, to, training_text(TARGETS[to], loss, training))
+
+
+def _whole(name: str, to: str, body: str) -> str:
     closing = '\n\n\nif __name__ == "__main__":\n    main()\n'
-    return f"{MARK} {model.name.text} --to {to}`.\n\n{body}{closing}"
+    return f"{MARK} {name} --to {to}`.\n\n{body}{closing}"

@@ -7,10 +7,12 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.export.source.layout import WIDTH, laid_out
-from meganeura_runtime.export.source.write import TARGETS
+from meganeura_runtime.export.source.write import TARGETS, written_training
 from meganeura_runtime.export.source.write import written as source_of
+from meganeura_runtime.train.spec.run_request import RunRequest
 
 ROOT = Path(__file__).parents[4]
 MODELS = ROOT / "stdlib_models"
@@ -65,3 +67,25 @@ def test_a_number_that_is_the_same_by_chance_is_no_width() -> None:
     module = pipeline.load("digits_mlp").module
     text = source_of(module, module.models["digits_mlp"], {}, {}, "torch")
     assert "self.fc1 = nn.Linear(8 * 8, hidden)" in text  # which is 64 here, too
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("  minimize loss over fc\n", "`over`"),
+        ("  minimize loss\n  project fc = minimum(fc, 0.1)\n", "`project`"),
+        ("  minimize loss\n  run:\n    schedule = plateau()\n", "`schedule`"),
+        ('  minimize loss\n  run:\n    every["fc.*"] = 2\n', "`every`"),
+        ("  minimize loss\n  run:\n    optimizer = slow()\n", "`optimizer`"),
+        ("  minimize loss\n  run:\n    ema = 0.9\n", "`ema`"),
+    ],
+)
+def test_a_loop_that_source_does_not_have_is_refused(text: str, named: str) -> None:
+    head = "train fit(x: [batch, 3]):\n  loss = mean((x |> fc: linear(2)) ** 2)\n"
+    slow = "optimizer slow(lr: real = 1.0)(p: [...s], g: [...s]) -> [...s] = p - lr * g\n\n"
+    whole = text if "run:" in text else f"{text}  run:\n"
+    program = pipeline.load_text(Source("fit.mgn", f"{slow}{head}{whole}    batch = 4\n"))
+    wanted = RunRequest(program, "fit", Path())
+    places = {key: each.span for key, each in wanted.written.items()}
+    with pytest.raises(ProblemError, match=rf"E0598\]: {named}[\s\S]*fit\.mgn:\d+"):
+        written_training(program, "fit", wanted.settings, places, "torch")

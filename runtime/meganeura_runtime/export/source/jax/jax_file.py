@@ -15,7 +15,7 @@ from meganeura_runtime.export.source.unit import Unit
 
 def jax_file(body: str, root: Unit, source: ModelSource) -> str:
     """The file: `body` has its functions."""
-    parts = [NESTED, body, _model(root, source), _main(root, source)]
+    parts = [NESTED, body, model_function(root, source), _main(root, source)]
     whole = "\n\n\n".join(parts)
     head = "import math\n" if "math" in words_of(whole) else ""
     head += "import sys\n\nimport jax\nimport jax.numpy as jnp\n"
@@ -43,7 +43,7 @@ def _flags(root: Unit) -> list[str]:
     return [*(["training"] if root.training else []), *(["keys"] if root.draws else [])]
 
 
-def _model(root: Unit, source: ModelSource) -> str:
+def model_function(root: Unit, source: ModelSource) -> str:
     """The function that is the model."""
     inputs = [python_name(each.name, source.reserved) for each in root.inputs]
     graph = source.trace.elaborated.graph

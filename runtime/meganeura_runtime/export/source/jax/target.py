@@ -14,6 +14,7 @@ from meganeura_runtime.export.source.jax.jax_file import jax_file
 from meganeura_runtime.export.source.jax.jax_writer import JaxWriter, access
 from meganeura_runtime.export.source.jax.library import FUNCTIONS
 from meganeura_runtime.export.source.jax.scans import collect, write_scan
+from meganeura_runtime.export.source.jax.training_file import TAKEN, training_file
 from meganeura_runtime.export.source.layers import referenced, tensors_of
 from meganeura_runtime.export.source.library_use import function_for
 from meganeura_runtime.export.source.observed import refuse
@@ -30,6 +31,7 @@ from meganeura_runtime.export.source.text import (
     tuple_text,
 )
 from meganeura_runtime.export.source.trace import Event, label_of
+from meganeura_runtime.export.source.training.training import Training
 from meganeura_runtime.export.source.unit import Unit
 
 _NAMES = frozenset(
@@ -191,6 +193,7 @@ class Jax(Target):
 
     names = _NAMES
     helpers = HELPERS
+    loop_names = TAKEN
 
     def write(self, unit: Unit, source: ModelSource) -> None:
         writer = JaxFunction(unit, source, FORMS)
@@ -205,6 +208,9 @@ class Jax(Target):
 
     def file(self, body: str, root: Unit, source: ModelSource) -> str:
         return jax_file(body, root, source)
+
+    def training_file(self, body: str, root: Unit, source: ModelSource, training: Training) -> str:
+        return training_file(body, root, source, training)
 
 
 JAX = Jax()

@@ -222,7 +222,30 @@ def _attention(use: Use) -> Code | None:
     return call("F.scaled_dot_product_attention", *tensors, **named)
 
 
+def _cross_entropy(use: Use) -> Code | None:
+    """The cross-entropy of classes; that of distributions is written out."""
+    labels = [each.child.signature["labels"] for each in use.events]
+    if not all(is_tensor(each) and each.type.dtype.is_integer for each in labels):
+        return None
+    rank = use.rank("logits")
+    if rank < 2:
+        return None
+    logits, numbers = use.tensor("logits"), use.tensor("labels")
+    if rank > 2:
+        logits, numbers = method(logits, "flatten", "0", "-2"), method(numbers, "flatten")
+    smoothing = use.config("label_smoothing", "0.0")
+    named = {} if smoothing.text == "0.0" else {"label_smoothing": smoothing}
+    return call("F.cross_entropy", logits, numbers, **named)
+
+
+def _compared(function: str, first: str) -> Callable[[Use], Code]:
+    return lambda use: call(function, use.tensor(first), use.tensor("target"))
+
+
 FUNCTIONS: Functions = {
+    "cross_entropy": _cross_entropy,
+    "mse": _compared("F.mse_loss", "prediction"),
+    "bce": _compared("F.binary_cross_entropy_with_logits", "logits"),
     "relu": _plain("F.relu"),
     "relu6": _plain("F.relu6"),
     "sigmoid": _plain("torch.sigmoid"),

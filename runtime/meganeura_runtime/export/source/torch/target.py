@@ -34,8 +34,10 @@ from meganeura_runtime.export.source.torch.parameters import declare
 from meganeura_runtime.export.source.torch.sizes import size_text
 from meganeura_runtime.export.source.torch.torch_file import torch_file
 from meganeura_runtime.export.source.torch.torch_writer import CarriedWidth, TorchWriter
+from meganeura_runtime.export.source.torch.training_file import TAKEN, training_file
 from meganeura_runtime.export.source.torch.widths import LostWidth, NeedsWidth, variable_for
 from meganeura_runtime.export.source.trace import Event
+from meganeura_runtime.export.source.training.training import Training
 from meganeura_runtime.export.source.unit import Unit
 
 FLOAT = "torch.get_default_dtype()"
@@ -234,6 +236,7 @@ class Torch(Target):
 
     names = _BUILT_IN
     helpers = _HELPERS
+    loop_names = TAKEN
 
     def write(self, unit: Unit, source: ModelSource) -> None:
         writer = _run(unit, source)
@@ -250,6 +253,9 @@ class Torch(Target):
 
     def file(self, body: str, root: Unit, source: ModelSource) -> str:
         return torch_file(body, root, source)
+
+    def training_file(self, body: str, root: Unit, source: ModelSource, training: Training) -> str:
+        return training_file(body, root, source, training)
 
 
 def _run(unit: Unit, source: ModelSource) -> TorchBlock:

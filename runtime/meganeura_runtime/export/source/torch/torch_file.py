@@ -15,7 +15,7 @@ from meganeura_runtime.export.source.unit import Unit
 
 def torch_file(body: str, root: Unit, source: ModelSource) -> str:
     """The file: `body` has its classes and functions."""
-    parts = [body, *_made(root, source), _main(root, source)]
+    parts = [body, *made_model(root, source), _main(root, source)]
     whole = "\n\n\n".join(parts)
     head = "import math\n" if "math" in words_of(whole) else ""
     head += "import sys\n\nimport torch\n"
@@ -24,7 +24,7 @@ def torch_file(body: str, root: Unit, source: ModelSource) -> str:
     return head + whole
 
 
-def _made(root: Unit, source: ModelSource) -> list[str]:
+def made_model(root: Unit, source: ModelSource) -> list[str]:
     """The function that makes the model; where its weights are below a path, a class for that."""
     instance = source.trace.roots[0]
     sizes: list[str] = []

@@ -1,0 +1,1 @@
+"""A `train` block as source: its loss, its optimizer and its loop over the data."""
