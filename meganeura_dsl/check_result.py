@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 
 from meganeura_dsl.diagnostics.characters import printable
@@ -34,7 +35,7 @@ class CheckResult:
     texts: tuple[tuple[str, Source], ...] = ()
     """All texts that it depends on: the file itself, under no name, imported ones, the library."""
 
-    @property
+    @cached_property
     def reports(self) -> tuple[Report, ...]:
         """A report for each problem."""
         return tuple(problem.report() for problem in self.problems)

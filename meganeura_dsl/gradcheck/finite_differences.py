@@ -37,8 +37,6 @@ ELEMENTWISE = 48
 """Numbers in all tensors together up to which each is moved by itself."""
 APART = 12
 """Tensors up to which each is moved along its own direction."""
-ROUNDINGS = 3
-"""The number of times that gradients are computed from differently rounded inputs."""
 TOGETHER = 2
 """Directions in which all tensors of a larger model are moved."""
 SOME = 3
@@ -270,22 +268,11 @@ def _on_one_piece(
 
 def _noise_of_reverse(point: Point, direction: Direction, reverse: float) -> float:
     """Returns the difference of reverse mode from itself for differently rounded inputs."""
-    generator = np.random.default_rng(0)
-    others: list[float] = []
-    for _ in range(ROUNDINGS):
-        rounded = {name: _rounded(generator, each) for name, each in point.feeds.items()}
-        gradients = point.probe.at(rounded).gradients
-        others.append(
-            float(sum((gradients[name] * each).sum() for name, each in direction.items()))
-        )
+    others = [
+        float(sum((gradients[name] * each).sum() for name, each in direction.items()))
+        for gradients in point.rounded_gradients
+    ]
     return max(abs(other - reverse) for other in others)
-
-
-def _rounded(generator: np.random.Generator, numbers: Array) -> Array:
-    if not np.issubdtype(numbers.dtype, np.floating):
-        return numbers
-    unit = np.finfo(np.float64).eps
-    return np.asarray(numbers * (1 + unit * generator.integers(-4, 5, numbers.shape)))
 
 
 def _quotient(low: Mapping[str, Array], high: Mapping[str, Array], width: float) -> float:

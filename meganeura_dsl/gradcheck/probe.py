@@ -22,6 +22,8 @@ from meganeura_dsl.transforms.unroll_loops import unroll_loops
 LOSS = "loss"
 MAGNITUDE = "magnitude"
 DECISION = "decision."
+ROUNDINGS = 3
+"""The number of times that gradients are computed from differently rounded inputs."""
 
 
 class NoGradientError(Exception):
@@ -80,6 +82,16 @@ class Point:
         return {name: outputs[Gradient(name)] for name in self.probe.moved}
 
     @cached_property
+    def rounded_gradients(self) -> tuple[Mapping[str, Array], ...]:
+        """The gradients for inputs that are rounded otherwise, in the last digits."""
+        generator = np.random.default_rng(0)
+        rounded = [
+            {name: _rounded(generator, each) for name, each in self.feeds.items()}
+            for _ in range(ROUNDINGS)
+        ]
+        return tuple(self.probe.at(each).gradients for each in rounded)
+
+    @cached_property
     def _values(self) -> tuple[Array | None, ...]:
         return self.probe.differences.every_value(fitting(self.probe.forward, self.feeds))
 
@@ -120,6 +132,13 @@ def fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return {
         value.op.name: feeds[value.op.name] for value in graph.values if isinstance(value.op, Leaf)
     }
+
+
+def _rounded(generator: np.random.Generator, numbers: Array) -> Array:
+    if not np.issubdtype(numbers.dtype, np.floating):
+        return numbers
+    unit = np.finfo(np.float64).eps
+    return np.asarray(numbers * (1 + unit * generator.integers(-4, 5, numbers.shape)))
 
 
 def _weighted(build: Builder, graph: Graph) -> tuple[Value, Value]:

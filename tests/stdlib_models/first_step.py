@@ -17,12 +17,13 @@ from zlib import crc32
 import numpy as np
 from safetensors.numpy import save_file
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Results
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.pipeline import elaborate_train, load
+from meganeura_dsl.pipeline import load
 from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.spec.session_inputs import feeds
@@ -42,10 +43,11 @@ def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EX
     """The training on a few random examples of what it asks for; on `EXAMPLES` of its own."""
     batch = EXAMPLES if file in OWN_DATA else examples
     settings = [f"batch={batch}", "epochs=1", "schedule=constant", "device=cpu"]
+    program = load(file)
     if file in OWN_DATA:
-        return prepare(load(file), train, folder, [*settings, *overrides])
+        return prepare(program, train, folder, [*settings, *overrides])
     sizes = {"batch": examples}
-    inputs = elaborate_train(load(file), train, sizes=sizes, training=True).inputs
+    inputs = pipeline.elaborate_train(program, train, sizes=sizes, training=True).inputs
     generator = np.random.default_rng(0)
     data: dict[str, Array] = {}
     for name, wanted in inputs.items():
@@ -55,7 +57,7 @@ def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EX
             data[name] = number if wanted.dtype is DType.I32 else number.astype(np.float32)
     path = folder / "data.safetensors"
     save_file(data, path)
-    return prepare(load(file), train, folder, [f"data={path}", *settings, *overrides])
+    return prepare(program, train, folder, [f"data={path}", *settings, *overrides])
 
 
 def first_step(made: TrainJob, kept: dict[str, Array]) -> Results:

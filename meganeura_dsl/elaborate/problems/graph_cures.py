@@ -12,6 +12,8 @@ def other_ids(span: Span, name: str) -> Help | None:
 
     `span` is where the input `name` is declared.
     """
+    if "scatter_" not in span.source.text:
+        return None
     text = block_rest(span.source.text[span.source.text.rfind("\n", 0, span.start) + 1 :])
     declared = re.search(rf"\b{name}: (i32\[[^\]]*\])", text)
     if declared is None:

@@ -351,6 +351,8 @@ def table_of_configuration(span: Span, sizes: Sequence[str], unused: str = "") -
     text = span.source.text
     start = text.rfind("\nblock ", 0, span.start + 1) + 1
     block = block_rest(text[start:])
+    if "param " not in block:
+        return None
     found = re.search(r"^\s+param (\w+): \[(\w+)((?:, [^\]]*)?)\](.*)$", block, re.MULTILINE)
     header = re.match(r"block \w+\(([^()]*)\)\(([^()]*)\)", block)
     if found is None or header is None:

@@ -24,7 +24,8 @@ def block_before(text: str) -> str:
 
 def block_rest(text: str) -> str:
     """Returns the begin of a text, up to the next line that is not indented."""
-    return re.split(r"\n(?=\S)", text)[0]
+    end = re.search(r"\n(?=\S)", text)
+    return text if end is None else text[: end.start()]
 
 
 def split_top(text: str) -> list[str]:
