@@ -64,6 +64,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "digits_mlp": {},
     "swin_tiny_patch4_window7_224": {},
     "mixtral_tiny": {},
+    "deepseek_tiny": {},
     "sage": {},
     "efficientnet_lite0": {},
     "tf_efficientnet_lite0": {},

@@ -68,6 +68,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("repvgg", {"ConvBN", "RepLayer"}),
         ("whisper", {"SelfAttention", "EncoderLayer", "WhisperEncoder"}),
         ("lm", {"SelfAttention", "Mlp", "DecoderLayer", "Decoder"}),
+        ("deepseek", {"turned", "LatentAttention", "Gate", "Moe", "Layer", "DeepSeek"}),
         ("gpt2", {"Conv1D", "SelfAttention", "Mlp", "Layer", "Gpt2"}),
         ("vit", {"Attention", "Mlp", "Layer", "ViT"}),
         ("unet", {"LevelEmbedding", "ResBlock", "UNet", "normal_noise", "noisy"}),

@@ -48,6 +48,10 @@ BLOCKS = {
 }
 EXAMPLES = {
     "ddpm: Drawn": (2, 50),
+    "deepseek: DeepSeek": (1, 1000),
+    "deepseek: LatentAttention": (1, 1000),
+    "deepseek: Layer": (1, 1000),
+    "deepseek: Moe": (1, 1000),
     "mixtral: Routed": (2, 1000),
     "mixtral: Mixtral": (1, 1000),
     "bert: SentenceEncoder": (6, 10_000),
