@@ -1,4 +1,6 @@
-"""The layers of a model as a drawing in the language of Graphviz: blocks within blocks, and edges.
+"""The layers of a model as a drawing: blocks within blocks, and edges.
+
+`graphviz` gives it in the language of Graphviz, `drawing_data` as data for a page that lays it out.
 
 A layer that holds others is a frame. Equal layers in a row are drawn once, with their number. An
 edge is a value that one layer takes of another, with its type. Where values of several layers come
@@ -9,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Gather, Input
@@ -65,6 +67,45 @@ def graphviz(
         for (source, target), type_ in drawn.edges.items()
     ]
     return "\n".join([*lines, "}", ""])
+
+
+def drawing_data(found: Summary, graph: Graph) -> dict[str, Any]:
+    """Returns the drawing of a model with all layers open, in types of JSON.
+
+    `layers` are nested by `inside`, `joins` are ops outside of a layer with the layer that they are
+    in. Ends of `edges` are paths of innermost layers, names of joins, inputs or outputs.
+    """
+    drawn = _edges(found.root, graph, None)
+    ends = [(name, name, value) for name, value in _inputs(graph)]
+    ends += [
+        (f"output {at}", str(name), value) for at, (name, value) in enumerate(graph.outputs.items())
+    ]
+    return {
+        "kind": found.root.kind,
+        "layers": [_layer_data(each, drawn) for each in found.root.inside],
+        "joins": [
+            {"id": node, "name": name, "layer": layer, "location": drawn.lines[node]}
+            for node, (name, layer) in drawn.joins.items()
+        ],
+        "ends": [{"id": node, "name": name, "type": str(value.type)} for node, name, value in ends],
+        "edges": [
+            {"source": source, "target": target, "type": type_}
+            for (source, target), type_ in drawn.edges.items()
+        ],
+    }
+
+
+def _layer_data(layer: Layer, drawn: _Edges) -> dict[str, Any]:
+    return {
+        "id": layer.path,
+        "name": layer.paths or layer.path,
+        "kind": layer.kind,
+        "times": layer.times,
+        "weights": layer.weights,
+        "flops": layer.flops,
+        "location": drawn.lines.get(layer.path, ""),
+        "inside": [_layer_data(each, drawn) for each in layer.inside],
+    }
 
 
 def _quoted(text: str) -> str:

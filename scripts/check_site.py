@@ -206,6 +206,11 @@ def follow_addresses(browser: Browser, site: str, link: str) -> None:
         checked(page, "gpt2", "fine")
         page.click("summary:text-is('Layers of gpt2')")
         page.wait_for_selector("#models pre:has-text('124,439,808 weights')")
+        page.click("summary:text-is('Drawing of gpt2')")
+        page.click(".drawing [aria-label^='transformer.h.[0-11]: Layer']")
+        page.wait_for_selector(".drawing [aria-label='Close transformer.h.[0-11]']")
+        page.click(".drawing [aria-label^='transformer.h.0.ln_1']")
+        demand("layer_norm" in page.locator(".cm-activeLine").inner_text(), "no line was shown")
         page.goto(f"{site}playground/index.html#program=damaged")
         page.wait_for_selector(".cm-line:has-text('is damaged')")
     for dark in (False, True):

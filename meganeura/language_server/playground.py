@@ -111,6 +111,18 @@ class Playground:
         )
         return found.text(option="--set ")
 
+    def drawing(self, model: str) -> Json:
+        """The layers of a model of the checked program and their edges, for a page to lay out."""
+        from meganeura_dsl import pipeline
+        from meganeura_dsl.graph_drawing import drawing_data
+        from meganeura_dsl.summary import summarize
+
+        program = self._analysis.result.program
+        found = summarize(
+            model, lambda sizes: pipeline.elaborate_model(program, model, sizes=sizes), {}
+        )
+        return drawing_data(found, pipeline.elaborate_model(program, model).graph)
+
     def page(self, code: str) -> str | None:
         """The page of a message in Markdown, as `meganeura explain` shows it."""
         return message_page(code)
@@ -126,7 +138,8 @@ METHODS = {
     each.__name__: each
     for each in (
         *(Playground.check, Playground.hover, Playground.complete),
-        *(Playground.format, Playground.layers, Playground.page, Playground.source),
+        *(Playground.format, Playground.layers, Playground.drawing),
+        *(Playground.page, Playground.source),
     )
 }
 

@@ -1,12 +1,14 @@
 """`meganeura graph`: the layers of a model for Graphviz, which is not needed here."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.graph_drawing import graphviz
+from meganeura_dsl.graph_drawing import drawing_data, graphviz
 from meganeura_dsl.summary import summarize
 from tests.cli.command import Command
 
@@ -87,6 +89,11 @@ def test_a_drawing_replaces_drawings_alone(meganeura: Command, net: str) -> None
     assert Path("net.dot").read_text() == "mine"
 
 
+def inside(layers: list[dict[str, Any]]) -> Iterator[str]:
+    for each in layers:
+        yield from inside(each["inside"]) if each["inside"] else (each["id"],)
+
+
 @pytest.mark.parametrize("name", ["resnet18", "gpt2:gpt2_tiny", "densenet121"])
 def test_all_that_is_joined_is_drawn(name: str) -> None:
     program = pipeline.load(name)
@@ -101,3 +108,7 @@ def test_all_that_is_joined_is_drawn(name: str) -> None:
     joined = {end for source, target, _ in edges for end in (source, target)}
     assert joined <= set(nodes)
     assert {each for each in nodes if each not in joined} == set()
+    data = drawing_data(found, pipeline.elaborate_model(program, model).graph)
+    apart = [each["id"] for each in (*data["joins"], *data["ends"])]
+    assert sorted([*inside(data["layers"]), *apart]) == sorted(nodes)
+    assert [tuple(each.values()) for each in data["edges"]] == edges

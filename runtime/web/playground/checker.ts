@@ -1,5 +1,7 @@
 /** What the page and the worker say to each other. */
 
+import type { Drawing } from "./drawing.ts";
+
 /** Line and column from 0. */
 export type At = [number, number];
 export type Range = [At, At];
@@ -39,6 +41,7 @@ export type Calls = {
   complete(given: { text: string; at: At }): Item[];
   format(given: { text: string }): Edit[];
   layers(given: { model: string }): string;
+  drawing(given: { model: string }): Drawing;
   page(given: { code: string }): string | null;
   source(given: { name: string }): string;
 };

@@ -3,6 +3,7 @@
 import { el, fill } from "../page/dom.ts";
 import { Checker } from "./checker.ts";
 import type { Check, Problem } from "./checker.ts";
+import { draw } from "./drawing.ts";
 import { Editor } from "./editor.ts";
 import { markdown } from "./markdown.ts";
 import { packed, unpacked } from "./share.ts";
@@ -73,7 +74,7 @@ function show(found: Check, took: number): void {
   if (solved) solved.hidden = !found.fine;
   const more = found.unshown && el("p", { className: "more" }, `${found.unshown} more, not shown`);
   fill(at("problems"), ...found.problems.map(article), more || null);
-  fill(at("models"), ...found.models.map(layers));
+  fill(at("models"), ...found.models.flatMap((model) => [layers(model), drawing(model)]));
 }
 
 function layers(model: string): HTMLElement {
@@ -81,6 +82,20 @@ function layers(model: string): HTMLElement {
   const shown = el("details", {}, el("summary", {}, `Layers of ${model}`), table);
   shown.ontoggle = async () => {
     if (shown.open) table.textContent = await checker.ask("layers", { model });
+  };
+  return shown;
+}
+
+function drawing(model: string): HTMLElement {
+  const place = el("div", { className: "drawing" });
+  const shown = el("details", {}, el("summary", {}, `Drawing of ${model}`), place);
+  shown.ontoggle = async () => {
+    if (!shown.open || place.childElementCount) return;
+    draw(place, await checker.ask("drawing", { model }), (location) => {
+      const [file, line] = location.split(":");
+      const row = Number(line) - 1;
+      if (file === "program.mgn") editor.go([[row, 0], [row, 0]]);
+    });
   };
   return shown;
 }
