@@ -54,6 +54,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "maml:adapted": {},
     "gp": {},
     "s4d": {},
+    "fno": {},
     "vae:encoder": {},
     "vae:decoder": {},
     "vae:drawn": {},

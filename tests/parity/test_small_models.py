@@ -21,7 +21,7 @@ from tests.parity.references.small import (
     WhisperFrames,
     WhisperWords,
 )
-from tests.parity.references.spectral import S4D
+from tests.parity.references.spectral import S4D, Fno
 
 pytestmark = pytest.mark.parity
 
@@ -208,6 +208,18 @@ CASES = [
         """,
         lambda: S4D(2, 4, 2, 3, 5),
         {"n": 4},
+    ),
+    Case(
+        "fno",
+        """\
+        from fno import Fno
+        model net = Fno(width=4, depth=2, modes=3)
+        train fit(x: [n, s], target: [n, s])
+            where 5 <= s, s <= 99:
+          minimize mse(x |> net, target)
+        """,
+        lambda: Fno(4, 2, 3),
+        {"n": 3, "s": 9},
     ),
     Case(
         "pinn",

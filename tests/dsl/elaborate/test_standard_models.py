@@ -83,6 +83,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("sequence", {"ctc", "ctc_losses", "rnnt", "rnnt_losses"}),
         ("spectra", {"fft", "ifft", "rfft", "irfft", "long_conv"}),
         ("gp", {"Features", "Process"}),
+        ("fno", {"SpectralConv", "Fno", "later"}),
         ("s4d", {"Kernel", "S4D", "Net"}),
         ("vae", {"Encoder", "Decoder", "Drawn"}),
         ("ddpm", {"image_share", "Drawn"}),

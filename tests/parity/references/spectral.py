@@ -1,4 +1,4 @@
-"""A Gaussian process by torch.linalg, and a state-space model by torch.fft."""
+"""A Gaussian process by torch.linalg, a state-space model and a Fourier operator by torch.fft."""
 
 import math
 
@@ -97,3 +97,36 @@ class S4D(nn.Module):
         for norm, layer in zip(self.norms, self.layers, strict=True):
             h = h + layer(norm(h))
         return self.decoder(h.mean(2))
+
+
+class SpectralConv(nn.Module):
+    """`SpectralConv` of fno.mgn, in complex numbers."""
+
+    def __init__(self, channels: int, modes: int) -> None:
+        super().__init__()
+        self.weight_re = nn.Parameter(torch.zeros(modes, channels, channels))
+        self.weight_im = nn.Parameter(torch.zeros(modes, channels, channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = torch.complex(self.weight_re, self.weight_im)
+        low = torch.fft.rfft(x)[..., : len(weight)]
+        return torch.fft.irfft(torch.einsum("nik,kio->nok", low, weight), n=x.shape[-1])
+
+
+class Fno(nn.Module):
+    """`Fno` of fno.mgn."""
+
+    def __init__(self, width: int, depth: int, modes: int) -> None:
+        super().__init__()
+        self.lift = nn.Conv1d(2, width, 1)
+        self.spectral = nn.ModuleList(SpectralConv(width, modes) for _ in range(depth))
+        self.local = nn.ModuleList(nn.Conv1d(width, width, 1) for _ in range(depth))
+        self.project = nn.Conv1d(width, 2 * width, 1)
+        self.out = nn.Conv1d(2 * width, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        place = torch.arange(x.shape[1], dtype=x.dtype) / x.shape[1]
+        h = self.lift(torch.stack([x, place.expand_as(x)], 1))
+        for spectral, local in zip(self.spectral, self.local, strict=True):
+            h = F.gelu(spectral(h) + local(h))
+        return self.out(F.gelu(self.project(h)))[:, 0]
