@@ -127,7 +127,7 @@ def _rounding(elaborate: Elaborate, values: Mapping[str, Array], sizes: Mapping[
     return max(distance(each, exact[name]) for name, each in single.items())
 
 
-NUMBERS = {"logit_scale"}
+NUMBERS = {"logit_scale", "log_length", "log_noise", "log_scale"}
 """Parameters of one number, which are that number in what is read."""
 CONSTANT = re.compile(r"constant\d+$")
 

@@ -1,6 +1,6 @@
 """`Scan` and `Loop` as scans of the language."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +8,15 @@ import pytest
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from fuzz.onnx_models import drawn, looped, model, value
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.export.onnx.export import export_onnx
+from meganeura_runtime.export.onnx.options import OnnxOptions
+from meganeura_runtime.importing.onnx.importing import import_onnx
+from meganeura_runtime.io.weights import initial_values
 from tests.runtime.importing.onnx.test_imported_models import body, imported
 
 NODE = helper.make_node
@@ -181,3 +188,30 @@ def test_loops_that_may_not_begin_are_refused(
     with pytest.raises(ProblemError, match="cannot say this `Loop`") as caught:
         text([*cast, loop], [value("y", [4])], tmp_path, **weights)
     assert why in str(caught.value.problem.report())
+
+
+def test_a_row_that_a_scan_replaces_is_read_again(tmp_path: Path) -> None:
+    program = pipeline.load_text(
+        Source(
+            "net.mgn",
+            """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  y = x |> fc: linear(4)
+  scan t in 0..n:
+    y[t, :] = 2 * y[t, :] + x[0]
+  return y
+
+model net = Net()
+""",
+        )
+    )
+
+    def elaborate(sizes: Mapping[str, int] | None = None, *, training: bool = False) -> Elaboration:
+        return pipeline.elaborate_model(program, "net", sizes=sizes, training=training)
+
+    weights = initial_values(elaborate({"n": 3}).parameters, 0)
+    path = tmp_path / "net.onnx"
+    export_onnx("net", elaborate, weights, path, OnnxOptions())
+    read = import_onnx(path, tmp_path / "back.mgn")
+    assert read.difference < 1e-5
+    assert "scan" in read.program.read_text()

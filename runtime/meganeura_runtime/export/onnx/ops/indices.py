@@ -1,6 +1,6 @@
 """Reads and writes at computed positions, and sorting."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -118,24 +118,45 @@ def _dynamic_slice(into: Lowering, value: Value) -> tuple[Tensor, ...]:
 
 
 def _dynamic_update(into: Lowering, value: Value) -> tuple[Tensor, ...]:
-    """The part and a mask of it, padded to the whole, decide each element."""
+    """Each element is chosen by a mask of the part, which has the shape of the whole."""
     x, part, *starts = value.operands
-    if not starts:
+    axes = [
+        axis
+        for axis, (size, whole) in enumerate(zip(part.type.shape, x.type.shape, strict=True))
+        if size != whole
+    ]
+    if not axes:
         return (into.tensors[part.id],)
     add = into.emitter.add
-    before = _starts(into, starts)
-    room = add("Sub", into.sizes.shape(x.type.shape), into.sizes.shape(part.type.shape))
-    pads = add("Concat", before, add("Sub", room, before), axis=0)
     # Not of bools, and chosen as numbers: `Pad` and `Where` have no such kernels everywhere.
     is_bool = x.type.dtype is DType.BOOL
     whole, inner = into.whole(x), into.whole(part)
     if is_bool:
         whole, inner = (add("Cast", each, to=ELEMENT[DType.I32]) for each in (whole, inner))
-    one = into.emitter.constant(np.ones((), np.int32))
-    ones = add("Expand", one, into.sizes.shape(part.type.shape))
-    mask = add("Cast", add("Pad", ones, pads), to=ELEMENT[DType.BOOL])
-    found = add("Where", mask, add("Pad", inner, pads), whole)
+    if all(part.type.shape[axis] == 1 for axis in axes):
+        mask = _at_starts(into, x, starts, axes)
+    else:
+        before = _starts(into, starts)
+        room = add("Sub", into.sizes.shape(x.type.shape), into.sizes.shape(part.type.shape))
+        pads = add("Concat", before, add("Sub", room, before), axis=0)
+        one = into.emitter.constant(np.ones((), np.int32))
+        ones = add("Expand", one, into.sizes.shape(part.type.shape))
+        mask = add("Cast", add("Pad", ones, pads), to=ELEMENT[DType.BOOL])
+        inner = add("Pad", inner, pads)
+    found = add("Where", mask, inner, whole)
     return (exact(add("Cast", found, to=ELEMENT[DType.BOOL]) if is_bool else found, value),)
+
+
+def _at_starts(into: Lowering, x: Value, starts: list[Value], axes: Sequence[int]) -> str:
+    """Returns a mask of the elements at the starts along some axes, as it broadcasts to `x`."""
+    add, mask = into.emitter.add, ""
+    for axis in axes:
+        here = add("Equal", into.indices(x.type.shape[axis]), into.whole(starts[axis]))
+        behind = list(range(1, x.type.rank - axis))
+        if behind:
+            here = add("Unsqueeze", here, into.emitter.integers(behind))
+        mask = add("And", mask, here) if mask else here
+    return mask
 
 
 def _starts(into: Lowering, starts: list[Value]) -> str:
