@@ -13,7 +13,7 @@ from meganeura_dsl.diagnostics.problem import (
     Report,
 )
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.elaborate.scope.linker import LinkedModule, Loader, nearest
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Loader, library, nearest
 from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.resources import standard_model_names, standard_models
 from meganeura_dsl.syntax import ast
@@ -46,6 +46,13 @@ class Program:
         """The file itself, and those that it imports and that do not ship with the package."""
         others = (each for each, _ in self.module.sources()[1:])
         return (self.source, *(each for each in others if not _is_standard(each)))
+
+    @property
+    def texts(self) -> tuple[Source, ...]:
+        """All texts that it stands on: the file itself, those that it imports, the library."""
+        of_library = (each.source for each in library())
+        reached = (each for each, _ in self.module.sources())
+        return (*reached, *of_library)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -88,6 +88,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("build", "p.mgn:fit"): (
         *(("--mode", "infer"), ("--size", "batch=3"), ("--emit", "graph"), ("--json",)),
         *(("--set", "batch=2"), ("--set", "optimizer=adam(lr=0.1)"), ("--no-opt",)),
+        *(("--certificate", "x.json"), ("--certificate", "x.txt")),
     ),
     ("explain-opt", "p.mgn:net"): (
         *(("--json",), ("--no-opt",), ("--set", "n=4"), ("--set", "n=0")),
@@ -160,6 +161,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--set", "hidden=5"), ("--weights", "w.safetensors")),
     ),
     ("train", "p.mgn:fit", "--device", "cpu", "--out", "run"): (
+        *(("--certificate", "x.txt"), ("--certificate", "x.json", "--no-opt"), ("--force",)),
         *(("--set", "epochs=1"), ("--set", "batch=0"), ("--seed", "0"), ("--no-opt",)),
         *(("--weights", "w.safetensors"), ("--allow-missing", "fc1.*"), ("--detect-anomaly",)),
         *(("--log", "csv"), ("--log", "none"), ("--resume", "run"), ("--no-tuned",)),

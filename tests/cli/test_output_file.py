@@ -125,7 +125,7 @@ def test_a_folder_is_refused_before_anything_is_computed(
 def test_force_without_a_file_is_refused(meganeura: Command, words: tuple[str, ...]) -> None:
     shown = meganeura(*words, "--force")
     assert shown.code == 2
-    assert "nothing is written: give -o FILE" in shown.err
+    assert "there is no file to replace: give -o FILE" in shown.err
 
 
 @pytest.mark.usefixtures("folder")

@@ -71,7 +71,7 @@ def optimized(name: str, mode: str) -> tuple[Optimized, ...]:
 
 @cache
 def certified(name: str, mode: str) -> str:
-    return certificate_text(certificate(optimized(name, mode)))
+    return certificate_text(certificate(optimized(name, mode), pipeline.load(name).texts))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_an_extraction_that_changes_a_value_is_not_certified(
     monkeypatch.setattr(optimize, "extract_graph", faulty)
     done = optimize.optimize(before, mode="forward")
     with pytest.raises(NoChainError):
-        certificate([done])
+        certificate([done], ())
     run = {**whole["runs"][0], "after": graph_record(done.graph)}
     with pytest.raises(CertificateError, match=r"no step leads to|is not shown to be equal"):
         check_runs({**whole, "runs": [run]})

@@ -19,11 +19,11 @@ LARGEST = 1 << 30
 LONGEST = 400
 """Characters of a text of a certificate that are shown."""
 USAGE = """usage: meganeura-verify FILE... [--text PROGRAM.mgn]...
-checks certificates that `meganeura check --certificate FILE` and
-`meganeura explain-opt --certificate FILE` wrote
+checks certificates that `meganeura check`, `explain-opt`, `train` and `build` wrote to
+`--certificate FILE`
 
---text PROGRAM.mgn  refuse certificates of shapes that are about other texts than this one: it is
-                    the program, or a file that it imports, or one of the standard library"""
+--text PROGRAM.mgn  refuse certificates that are about other texts than this one: it is the
+                    program, or a file that it imports, or one of the standard library"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,16 +83,40 @@ def _checked(name: str, texts: Sequence[str]) -> str:
 
 
 def _runs(certificate: Json, texts: Sequence[str]) -> list[str]:
-    require(not texts, "it is no certificate of shapes, and names no texts")
     return [
-        f"{run['mode']}: {len(run['before']['nodes'])} values equal {len(run['after']['nodes'])},"
-        f" by {len(run['steps'])} steps"
-        for run in check_runs(certificate)
+        *_origin(certificate),
+        *(
+            f"{run['mode']}: {len(run['before']['nodes'])} values equal "
+            f"{len(run['after']['nodes'])}, by {len(run['steps'])} steps"
+            for run in check_runs(certificate)
+        ),
+        *_known(certificate, texts),
     ]
 
 
 def _shapes(certificate: Json, texts: Sequence[str]) -> list[str]:
     check_shapes(certificate)
+    questions = certificate["questions"]
+    refuted = sum("example" in each for each in questions)
+    left = certificate["uncertified"]
+    return [
+        *_origin(certificate),
+        f"{len(questions) - refuted} conditions follow for all sizes",
+        f"{refuted} are refuted by sizes",
+        f"{len(left)} that the compiler answered are not certified",
+        *(f"{each['at']}: {each['text']}: not certified" for each in left),
+        *_known(certificate, texts),
+    ]
+
+
+def _origin(certificate: Json) -> list[str]:
+    """The program and the compiler that a certificate names."""
+    (program, digest), *_ = certificate["texts"]
+    return [f"{program}, SHA-256 {digest}, by the compiler {certificate['compiler']}"]
+
+
+def _known(certificate: Json, texts: Sequence[str]) -> list[str]:
+    """The names that a certificate has for some texts, all of which it has to be about."""
     (program, digest), *others = certificate["texts"]
     names = {digest: program, **{each: name for name, each in others}}
     known: list[str] = []
@@ -101,17 +125,7 @@ def _shapes(certificate: Json, texts: Sequence[str]) -> list[str]:
         found = hashlib.sha256(content).hexdigest()
         require(found in names, f"it is about other texts than `{text}`")
         known.append(f"`{text}` is {names[found]} of the certificate")
-    questions = certificate["questions"]
-    refuted = sum("example" in each for each in questions)
-    left = certificate["uncertified"]
-    return [
-        f"{program}, SHA-256 {digest}, by the compiler {certificate['compiler']}",
-        f"{len(questions) - refuted} conditions follow for all sizes",
-        f"{refuted} are refuted by sizes",
-        f"{len(left)} that the compiler answered are not certified",
-        *(f"{each['at']}: {each['text']}: not certified" for each in left),
-        *known,
-    ]
+    return known
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from meganeura.cli.driver.browser_page import SUFFIX as PAGE
 from meganeura.cli.driver.browser_page import PageOptions, write_page
 from meganeura.cli.driver.compiled_model import SUFFIX as MODEL
 from meganeura.cli.driver.stages import Emission, Mode, Stages, emitted, require_numbers, stages_of
+from meganeura.cli.options.certificate_option import OPTION, CertificateFile, certify
 from meganeura.cli.options.device_options import NotTuned, Precision, listed, require_device
 from meganeura.cli.options.model_options import (
     AllowUnexpected,
@@ -85,6 +86,7 @@ def build(
             "--output", "-o", metavar="FILE", help="Compile it: into model.mgb, or a page.html."
         ),
     ] = None,
+    certified: CertificateFile = None,
     force: Force = False,
     weights: WeightFiles = None,
     allow_unexpected: AllowUnexpected = None,
@@ -123,7 +125,10 @@ def build(
     beside = [output.with_suffix(MODEL)] if split and output is not None else []
     read = [Path(target), labels, tokenizer, *(weights or ())]
     kinds = (Kind.COMPILED, Kind.PAGE)
-    require_writable(output, kinds, force=force, reads=read, beside=beside)
+    if output is not None or certified is None:
+        require_writable(output, kinds, force=force, reads=read, beside=beside)
+    if certified is not None:
+        require_writable(certified, [Kind.RUNS], force=force, reads=read, option=OPTION)
     options.require_page(output, wanted)
     if tokenizer is not None and output is None:
         text = "it is about a model that reads or writes texts: -o page.html"
@@ -140,11 +145,13 @@ def build(
                 target,
                 stages,
                 output,
-                Files(weights, allowed(None, allow_unexpected), tokenizer),
+                Files(weights, allowed(None, allow_unexpected), tokenizer, certified),
                 options,
             )
         )
         return
+    if certified is not None:
+        certify(stages.program, stages.compiled.optimizations, certified, err=True)
     text = _text(stages, emit, device, no_tuned=no_tuned)
     if as_data:
         found = report_data(stages.compiled) if report else {}
@@ -163,6 +170,8 @@ class Files:
     excused: "Allowed"
     """Their tensors that may be missing or left over."""
     tokenizer: Path | None
+    certificate: Path | None
+    """The certificate that is written of it."""
 
 
 def _compile(target: str, stages: Stages, output: Path, files: Files, options: PageOptions) -> str:
@@ -174,6 +183,10 @@ def _compile(target: str, stages: Stages, output: Path, files: Files, options: P
     job = (
         training_job(target, stages, weights, files.excused) if stages.mode is Mode.TRAIN else None
     )
+    if files.certificate is not None:
+        step = None if job is None else job.spec.whole_step
+        done = stages.compiled.optimizations if step is None else step.optimizations()
+        certify(stages.program, done, files.certificate)
     with explained_failures():
         if job is not None:
             compiled = compiled_training(job, stages)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from meganeura.cli.driver.stages import Compiled, GraphMode, compiled_model, compiled_step
+from meganeura.cli.options.certificate_option import OPTION, CertificateFile, certify
 from meganeura.cli.options.device_options import NAMES, require_device
 from meganeura.cli.options.model_options import (
     Changes,
@@ -20,7 +21,6 @@ from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.options.target_program import load
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
-from meganeura_dsl.diagnostics.plain_table import count
 
 DRAWINGS = (".svg", ".html")
 
@@ -43,15 +43,7 @@ def explain_opt(
             "--svg", metavar="FILE", help="Draw both graphs: .svg, or a page with it, .html."
         ),
     ] = None,
-    certified: Annotated[
-        Path | None,
-        typer.Option(
-            "--certificate",
-            metavar="FILE",
-            help="Write the chains of rules from each graph to its optimized one, as .json: "
-            "`meganeura-verify FILE` checks them.",
-        ),
-    ] = None,
+    certified: CertificateFile = None,
     force: Force = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -62,8 +54,7 @@ def explain_opt(
     if drawing is not None and drawing.suffix not in DRAWINGS:
         text = f"`{drawing}` is neither a .svg nor a .html file"
         raise typer.BadParameter(text, param_hint="--svg")
-    kinds = [Kind.RUNS]
-    require_writable(certified, kinds, force=force, reads=[Path(target)], option="--certificate")
+    require_writable(certified, [Kind.RUNS], force=force, reads=[Path(target)], option=OPTION)
     require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     sizes: dict[str, int] = {}
@@ -72,45 +63,23 @@ def explain_opt(
             from meganeura_dsl.ir.types import example_sizes
 
             chosen = configured(target, changes)
+            program = chosen.program
             sizes = {**example_sizes(chosen.elaborate().inputs.values()), **chosen.sizes}
             built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)
         case GraphMode.TRAIN:
             settings = [*(changes or ()), *rewriting_settings(rules)]
-            built = compiled_step(load(target), settings, rules.device)
+            program = load(target)
+            built = compiled_step(program, settings, rules.device)
     if drawing is not None:
         _draw(built, drawing)
     if certified is not None:
-        _certify(built, certified, err=as_data)
+        certify(program, built.optimizations, certified, err=as_data)
     if as_data:
         say(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
         return
     if sizes:
         say(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
     say(report_text(built))
-
-
-def _certify(built: Compiled, file: Path, *, err: bool) -> None:
-    """Write the certificate, and say so; on standard error if `err`."""
-    from meganeura_dsl.transforms.egraph.certificates.run_certificate import (
-        NoChainError,
-        certificate,
-        certificate_text,
-        steps_in,
-    )
-    from meganeura_runtime.io.files.atomic_write import write_text
-
-    if not built.optimizations:
-        text = "nothing is optimized with --no-opt, so there is nothing to certify"
-        raise typer.BadParameter(text, param_hint="--certificate")
-    try:
-        made = certificate(built.optimizations)
-    except NoChainError as error:
-        say(f"nothing was written: {error}", err=True)
-        raise typer.Exit(1) from None
-    write_text(file, certificate_text(made))
-    runs = count(len(made["runs"]), "optimization")
-    steps = count(steps_in(made), "step")
-    say(f"{file}: {steps} of {runs}; check it by meganeura-verify {file}", err=err)
 
 
 def _draw(built: Compiled, file: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.interrupts import Interruption
+from meganeura.cli.options.certificate_option import OPTION, CertificateFile, certify
 from meganeura.cli.options.device_options import DEVICE_HELP, NotTuned, announce
 from meganeura.cli.options.host_options import Coordinator, HostCount, HostIndex, rendezvous
 from meganeura.cli.options.model_options import (
@@ -27,6 +28,7 @@ from meganeura.cli.options.model_options import (
     rewriting,
     rewriting_settings,
 )
+from meganeura.cli.options.output_file import Force, Kind, require_writable
 from meganeura.cli.options.target_program import load
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
@@ -34,6 +36,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
+    from meganeura_dsl.pipeline import Program
     from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
@@ -85,6 +88,8 @@ def train(
     ] = None,
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
+    certified: CertificateFile = None,
+    force: Force = False,
     coordinator: Coordinator = None,
     hosts: HostCount = None,
     host: HostIndex = None,
@@ -100,12 +105,16 @@ def train(
     from meganeura_runtime.train.spec.run_request import RunRequest
     from meganeura_runtime.train.spec.train_job import prepare_new
 
-    rules = rewriting(no_opt=no_opt, disabled=disabled)
-    overrides = [*_overrides(changes, device, seed, log), *rewriting_settings(rules)]
+    require_writable(
+        certified, [Kind.RUNS], force=force, reads=[Path(target), *(weights or ())], option=OPTION
+    )
+    overrides = [
+        *_overrides(changes, device, seed, log),
+        *rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled)),
+    ]
     start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
-    if resume is not None:
-        _require_nothing_new(out, start)
+    _require_nothing_new(resume, out, start)
     with ExitStack() as held:
         built = held.enter_context(recorded())
         program = load(target)
@@ -117,6 +126,7 @@ def train(
         else:
             folder = held.enter_context(resumed_folder(resume, met))
             job, resumed = resume_job(request, folder, tuned=not no_tuned)
+        _certify(program, job, certified if met.is_first else None)
         held.enter_context(explained_failures((job.spec.input_spec.counter or "batch", job.batch)))
         chosen = job.spec.spread_over(
             choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
@@ -186,15 +196,24 @@ def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "St
     return None
 
 
-def _require_nothing_new(out: Path | None, start: "Start | None") -> None:
-    """Refuse what is for the start of a run."""
+def _require_nothing_new(resume: Path | None, out: Path | None, start: "Start | None") -> None:
+    """Refuse what is for the start of a run, where one is resumed."""
     from meganeura_runtime.train.training_problems import CannotResume
 
+    if resume is None:
+        return
     if out is not None:
         raise typer.BadParameter("the run has its folder", param_hint="--resume")
     if start is not None:
         given = "`--weights` is for the start of a run, and this one has weights of its own"
         raise ProblemError(CannotResume(given))
+
+
+def _certify(program: "Program", job: "TrainJob", file: Path | None) -> None:
+    """Write the certificate of every step of a run, where a file is given."""
+    if file is not None:
+        steps = (job.spec.whole_step, *job.others)
+        certify(program, [each for step in steps for each in step.optimizations()], file)
 
 
 def _announce(

@@ -93,7 +93,7 @@ def require_writable(
     if output is None:
         if force:
             raise typer.BadParameter(
-                f"nothing is written: give {option} FILE", param_hint="--force"
+                f"there is no file to replace: give {option} FILE", param_hint="--force"
             )
         return
     kind = next((each for each in kinds if SUFFIXES[each] == output.suffix), None)
@@ -105,6 +105,8 @@ def require_writable(
         raise typer.BadParameter(f"the name ends in {listed}{advice}", param_hint=option)
     if output.is_dir():
         raise ProblemError(CannotWrite(output, "it is a folder"))
+    if not output.absolute().parent.is_dir():
+        raise ProblemError(CannotWrite(output, f"there is no folder `{output.parent}`"))
     if force:
         return
     read = {each.resolve() for path in reads if path is not None for each in _files(path)}

@@ -6,11 +6,14 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 from meganeura_verify.runs import FORMAT, digest
 from meganeura_verify.terms import Value
 
+from meganeura_dsl import __version__
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.transforms.egraph.certificates.chain_search import ChainSearch, Step
 from meganeura_dsl.transforms.egraph.certificates.graph_record import (
     graph_record,
@@ -27,16 +30,24 @@ class NoChainError(Exception):
     """The instances that were looked for do not lead from the graph to what was chosen."""
 
 
-def certificate(optimizations: Iterable[Optimized]) -> Json:
+def certificate(optimizations: Iterable[Optimized], texts: Iterable[Source]) -> Json:
     """The certificate of some optimizations, each after those of its loops' bodies.
 
-    Raises `NoChainError`.
+    `texts` are those of the program, its own first. Raises `NoChainError`.
     """
     runs: list[Json] = []
     for each in optimizations:
         _add(each, runs)
     content = rules_text().encode()
-    return {"format": FORMAT, "rules": hashlib.sha256(content).hexdigest(), "runs": runs}
+    return {
+        "format": FORMAT,
+        "compiler": __version__,
+        "texts": [
+            [Path(each.name).name, hashlib.sha256(each.text.encode()).hexdigest()] for each in texts
+        ],
+        "rules": hashlib.sha256(content).hexdigest(),
+        "runs": runs,
+    }
 
 
 def steps_in(made: Json) -> int:

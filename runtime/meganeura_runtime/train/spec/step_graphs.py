@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
@@ -32,7 +32,10 @@ from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.io.data.dataset import InputSpec
 from meganeura_runtime.train.spec.session_inputs import NOT_DATA
-from meganeura_runtime.train.spec.step_planning import StepPlanner, device_of_run
+from meganeura_runtime.train.spec.step_planning import PlannedStep, StepPlanner, device_of_run
+
+if TYPE_CHECKING:
+    from meganeura_dsl.transforms.egraph.optimized import Optimized
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,9 @@ class StepOptions:
 PLAIN = StepOptions()
 
 
+OFF = RewriteOptions(enabled=False)
+
+
 @dataclass(frozen=True, eq=False)
 class SizedStep:
     """A training step on a batch of one size, or a part of it."""
@@ -59,11 +65,13 @@ class SizedStep:
     forward: Graph
     """The graph of the loss and the metrics."""
     settings: training.TrainingSettings
-    """The settings of `step`."""
+    """The settings of `optimized`."""
     optimized: Graph
     """The step that runs, rewritten to run faster."""
     bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """Bounds of the inputs and parameters that are indices and are checked when they are given."""
+    rewriting: RewriteOptions = OFF
+    """The options of the optimizer that made `optimized`."""
 
     @property
     def part(self) -> StepPart:
@@ -73,7 +81,27 @@ class SizedStep:
     @cached_property
     def step(self) -> Graph:
         """The step as the program says it, in f32; its learning rate is an input."""
-        return training.training_step(self.forward, self.settings)
+        plain = replace(
+            self.settings,
+            feed_learning_rate=True,
+            gradients=False,
+            scale_loss=False,
+            recompute_above=None,
+        )
+        return training.training_step(self.forward, plain)
+
+    def optimizations(self) -> "tuple[Optimized, ...]":
+        """Returns the optimizations that lead to `optimized`, which may come from the cache.
+
+        They are made anew. The result of the last is `optimized` itself, so that a certificate is
+        of the graph that runs. Empty if the optimizer is off.
+        """
+        forward = with_checks(self.forward)
+        made = training.optimized_training_step(forward, self.settings, self.rewriting)
+        if not made.optimizations:
+            return ()
+        *earlier, last = made.optimizations
+        return (*earlier, replace(last, graph=self.optimized))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,16 +225,18 @@ class ProgramGraphs:
         else:
             evaluation = with_checks(self.evaluation(sizes))
             rows = self.signature.input_spec.rows
-            optimized = _within_memory(
+            planned = _within_memory(
                 settings, rewriting, (checked, evaluation), of_part, rows, tuned=self.options.tuned
             )
+            of_part, optimized = planned.settings, planned.graph
         counter = self.signature.input_spec.counter
         return SizedStep(
             examples=1 if counter is None else here[counter],
             forward=forward,
-            settings=replace(of_part, feed_learning_rate=True, gradients=False, scale_loss=False),
+            settings=of_part,
             optimized=optimized,
             bounds=self._unchecked(self.signature.bounds(here)),
+            rewriting=rewriting,
         )
 
     def _all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -232,7 +262,7 @@ def _within_memory(
     rows: Mapping[str, int],
     *,
     tuned: bool,
-) -> Graph:
+) -> PlannedStep:
     """Returns the step of graphs that train and evaluate within the setting `memory`.
 
     Raises `ProblemError` where there is none.
@@ -246,7 +276,7 @@ def _within_memory(
         planned = planner.plan(forward[0], wanted, forward[1], available)
     if planned.memory.bytes > available:
         raise ProblemError(TooLittleMemory.beyond(available, planned.memory.bytes))
-    return planned.graph
+    return planned
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,8 @@ class PlannedStep:
     """An optimized training step, and what a run of it takes."""
 
     graph: Graph
+    settings: TrainingSettings
+    """The settings of `graph`, which say what is recomputed."""
     memory: RunMemory
     recomputes: bool
     """True if scans run in segments, whose iterations the gradient computes again."""
@@ -65,7 +67,7 @@ class StepPlanner:
             above = stored[sizes] if sizes else None
             recomputing = replace(settings, recompute_above=above)
             graph = cached_training_step(forward, recomputing, self.rewriting)
-            return PlannedStep(graph, self._memory(graph, evaluation), sizes > 0)
+            return PlannedStep(graph, recomputing, self._memory(graph, evaluation), sizes > 0)
 
         def fits(sizes: int) -> bool:
             try:
