@@ -12,8 +12,9 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
 import meganeura
+from tests.effort import effort
 
-STEPS = 50
+STEPS = effort(16, 50)
 WHOLE = {"steps": 88, "log_every": 1, "seed": 0}
 """Two epochs."""
 BEGINNING = {**WHOLE, "steps": STEPS, "schedule": "cosine(warmup=44, steps=88)"}
@@ -33,7 +34,7 @@ def cpu(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
 
 
 @pytest.mark.adapter
-def test_two_devices_stay_together_for_fifty_steps(cpu: np.ndarray, tmp_path: Path) -> None:
+def test_two_devices_stay_together(cpu: np.ndarray, tmp_path: Path) -> None:
     gpu = losses("wgpu", tmp_path / "gpu", BEGINNING)
     assert cpu[STEPS:].mean() < cpu[0] / 2
     np.testing.assert_allclose(gpu, cpu[:STEPS], rtol=1e-3)

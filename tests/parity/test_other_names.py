@@ -122,6 +122,7 @@ def _array(value: object) -> object:
     return type(value)(map(_array, value)) if isinstance(value, list | tuple) else value
 
 
+@cache
 def values(kind: str, precision: Precision) -> dict[str, Array]:
     """Inputs of a kind of numbers."""
     generator = np.random.default_rng(zlib.crc32(kind.encode()))

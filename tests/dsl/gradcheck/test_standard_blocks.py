@@ -6,7 +6,6 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Sink
-from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject, subjects
@@ -55,18 +54,12 @@ EXAMPLES = {
     "mixtral: Routed": (2, 1000),
     "mixtral: Mixtral": (1, 1000),
     "bert: SentenceEncoder": (6, 10_000),
-    "vision: roi_align": (20, 200),
+    "vision: roi_align": (10, 200),
 }
 """The numbers of examples of blocks that take a second or more for one: a U-Net in a loop, or
 experts whose sizes have to be found."""
-TOWERS = {
-    *("bert: Encoder", "clip: ImageEncoder", "clip: TextEncoder", "densenet: DenseBlock"),
-    *("repvgg: Stage", "resnet: Stage", "swin: Stage", "t5: Decoder", "t5: Encoder"),
-    "whisper: WhisperDecoder",
-}
-"""Blocks that are layers of one kind in a row, each of which is checked for itself."""
-LAYER, PART, WHOLE = (12, 10_000), (3, 10_000), (2, 10_000)
-"""The numbers of examples of a layer, of a block, and of a network or a tower: by day and by
+LAYER, BLOCK = (12, 10_000), (2, 10_000)
+"""The numbers of examples of a layer, and of a block that is made of layers: by day and at
 night."""
 
 
@@ -79,12 +72,6 @@ def module_of(file: str) -> LinkedModule:
 def subject(file: str, block: str) -> Subject:
     module = module_of(file)
     return block_subject(module, module.blocks[block])
-
-
-def is_network(checked: Subject) -> bool:
-    """True if a model of the same file is this block."""
-    models = checked.module.models.values()
-    return any(model_configuration(checked.module, each)[1] is checked.block for each in models)
 
 
 def test_every_block_is_checked() -> None:
@@ -137,8 +124,7 @@ def test_what_is_constant_is_not_called_fine(file: str, block: str) -> None:
 def test_blocks(name: str) -> None:
     """With fewer examples than layers: blocks are made of layers, and networks of blocks."""
     checked = subject(*BLOCKS[name])
-    usual = WHOLE if name in TOWERS or is_network(checked) else PART
-    budget = SearchBudget(examples=effort(*EXAMPLES.get(name, usual)))
+    budget = SearchBudget(examples=effort(*EXAMPLES.get(name, BLOCK)))
     verdict = check_gradients(checked, budget)
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
@@ -148,6 +134,6 @@ def test_blocks(name: str) -> None:
 def test_small_models(name: str) -> None:
     """Of larger ones, the configurations are among those of their blocks."""
     (model,) = (each for each in subjects(module_of(name)) if each.is_model)
-    verdict = check_gradients(model, SearchBudget(examples=effort(*WHOLE)))
+    verdict = check_gradients(model, SearchBudget(examples=effort(*BLOCK)))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0

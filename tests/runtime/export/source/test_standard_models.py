@@ -13,6 +13,7 @@ from meganeura_runtime.export.source.layout import WIDTH, laid_out
 from meganeura_runtime.export.source.write import TARGETS, written_training
 from meganeura_runtime.export.source.write import written as source_of
 from meganeura_runtime.train.spec.run_request import RunRequest
+from tests.effort import effort
 
 ROOT = Path(__file__).parents[4]
 MODELS = ROOT / "stdlib_models"
@@ -26,8 +27,12 @@ def models_of(name: str) -> list[str]:
 WRITTEN = [name for name in standard_model_names() if models_of(name)]
 
 
-@pytest.mark.parametrize("to", TARGETS)
-@pytest.mark.parametrize("name", WRITTEN)
+EVERY = [(name, to) for name in WRITTEN for to in TARGETS]
+TURNS = [(name, [*TARGETS][number % len(TARGETS)]) for number, name in enumerate(WRITTEN)]
+"""Each model as source of one of the two, in turns."""
+
+
+@pytest.mark.parametrize(("name", "to"), effort(usual=TURNS, nightly=EVERY))
 def test_a_standard_model_is_written(name: str, to: str) -> None:
     module = pipeline.load(name).module
     text = source_of(module, module.models[models_of(name)[0]], {}, {}, to)
