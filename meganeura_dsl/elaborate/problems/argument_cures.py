@@ -6,7 +6,6 @@ from math import isqrt
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.problems.shape_cures import LONGEST, Side
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, show_shape
 from meganeura_dsl.ir import ops
@@ -267,30 +266,6 @@ def classes_cure(value: Tensor, call: str) -> Help | None:
     if scores is None or found is None or len(given) != 2 or any("=" in each for each in given):
         return Help(text)
     return Help(text, f"{found[1]}({scores[1]}, {given[1]})")
-
-
-def one_of_each_row(value: Tensor) -> Help | None:
-    """The `gather` of one entry of each row, where one of all rows was gathered for each.
-
-    None unless as many entries were gathered as there are rows.
-    """
-    while not isinstance(value.op, ops.Gather):
-        before = main_operand(value)
-        if before is None or before.type.shape != value.type.shape:
-            return None
-        value = before
-    table, ids = value.operands
-    is_all = (value.op.axis, value.op.batch) == (1, 0) and ids.type.rank == 1
-    span = value.origin.span
-    if not is_all or table.type.shape[0] != ids.type.shape[0] or span is None:
-        return None
-    found = re.fullmatch(r"gather\((.+), (?:axis=)?(?:1|-1)\)", " ".join(span.text.split()))
-    given = split_top(found[1]) if found else []
-    if len(given) != 2 or table.type.rank != 2:
-        return None
-    rows = show(ids.type.shape[0])
-    text = f"`gather` takes all {rows} entries of each row here: for one of each row"
-    return Help(text, f"gather({given[0]}, insert_axis({given[1]}, 1, 1), axis=1, batch=1)[:, 0]")
 
 
 def other_part(value: Tensor, written: str, axis: int, wanted: Size) -> Help | None:

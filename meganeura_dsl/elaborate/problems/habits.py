@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.einops_cures import of_text
+from meganeura_dsl.elaborate.problems.gather_cures import picked_by_ids
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor, show_shape
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.syntax import ast
@@ -152,8 +153,8 @@ def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help
     """Returns the cure for a bool tensor, indices or a list in brackets; None otherwise."""
     found = _SET.fullmatch(" ".join(span.text.split()))
     part, value = (found[2], found[3]) if found else (" ".join(span.text.split()), None)
-    name, _, inside = part.partition("[")
-    written = split_top(inside.removesuffix("]"))
+    name, inside = _subscripted(part)
+    written = split_top(inside)
     axis = written.index(entry) if entry in written else 0
     if is_tensor(given) and given.type.dtype is DType.BOOL:
         mask = spread(entry, given.type.shape, base.type.shape, axis)
@@ -163,10 +164,21 @@ def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help
             return Help(text, f"{found[1] or ''}{name} = {changed}")
         return Help(text, f"where({mask}, {name}, 0)")
     if isinstance(given, list):
-        entry = f"constant({entry})"
-    elif not is_tensor(given) or given.type.dtype not in (DType.I32, DType.U32):
+        text = "entries are gathered along an axis"
+        return Help(text, f"gather({name}, constant({entry}), axis={axis})")
+    if not is_tensor(given) or given.type.dtype not in (DType.I32, DType.U32):
         return None
-    return Help("entries are gathered along an axis", f"gather({name}, {entry}, axis={axis})")
+    return picked_by_ids(name, written, axis, given, base)
+
+
+def _subscripted(part: str) -> tuple[str, str]:
+    """Returns what a subscript takes a part of, and what stands in its brackets."""
+    depth = 0
+    for at in reversed(range(len(part))):
+        depth += (part[at] == "]") - (part[at] == "[")
+        if not depth:
+            return part[:at], part[at + 1 : -1]
+    return part, ""
 
 
 def spread(written: str, shape: Shape, of: Shape, axis: int = 0) -> str:

@@ -18,6 +18,11 @@ class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
 
     def report(self) -> Report:
         written = self.contract.span.text
+        text = "give a block that does so for every size of the contract"
+        other = Help(text)
+        if not self.header:
+            text += f",\nor let `{self.parameter}` be any block, which is checked where it is given"
+            other = Help(text, f"{self.parameter}: block")
         contract = f"{written}   that is  {self.header}" if self.header else written
         return self.words(
             f"`{self.given}` cannot stand for `{self.parameter}`",
@@ -26,7 +31,7 @@ class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
                 Remark("the contract", contract, self.contract.span),
                 *example_remarks(self.example),
             ),
-            cure=self.cure,
+            cure=self.cure or other,
         )
 
 

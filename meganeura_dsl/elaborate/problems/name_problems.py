@@ -306,11 +306,13 @@ class NoResult(LocatedProblem, code="E0214", topic="results"):
     fault: str
     last: str = ""
     """The name that the last statement gives, where it stands unread."""
+    cure: Help | None = None
 
     def report(self) -> Report:
         cure = Help("give back what was computed last", f"return {self.last}")
         other = Help("end each path with what the signature has behind `->`", "return ...")
-        return self.words(f"`{self.block}` {self.fault}", cure=cure if self.last else other)
+        cure = self.cure or (cure if self.last else other)
+        return self.words(f"`{self.block}` {self.fault}", cure=cure)
 
 
 class UndecidedChoice(LocatedProblem, code="E0215", topic="structure"):
@@ -393,6 +395,8 @@ class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
     """A fact that would make the value one of the kind."""
     cure: str = ""
     """The parameter with the kind that it is used as."""
+    advice: Help | None = None
+    """Advice if neither a fact nor a kind helps."""
 
     def report(self) -> Report:
         remarks = ()
@@ -400,6 +404,7 @@ class KindMismatch(LocatedProblem, code="E0220", topic="kind"):
             span = self.declared.span
             remarks = (Remark("declared here", span.text.split("\n")[0], span),)
         cure = Help("say what it is", self.cure) if self.cure else self.stated(self.fact)
+        cure = cure or self.advice
         label = f"this is {self.found}" if self.found else ""
         return self.words(self.headline, label, remarks=remarks, cure=cure)
 

@@ -52,6 +52,25 @@ def other_reduction(value: Tensor, wanted: Shape, same: Same) -> Help | None:
     return Help(text, f"{found[1]}({', '.join([*values, str(fitting[0])])})")
 
 
+def reduces_examples(value: Tensor) -> bool:
+    """True for a reduction over axis 0 alone, which counts the examples of a batch."""
+    made = _reduced_from(value)
+    return made is not None and made[1] == (0,) and made[0].type.rank > 1
+
+
+def whole_before(value: Tensor, wanted: Shape, same: Same) -> Help | None:
+    """What is returned without its last reduction, before which it has the wanted shape."""
+    made = _reduced_from(value)
+    if made is None or not is_same_shape(made[0].type.shape, wanted, same):
+        return None
+    code = " ".join(made[2].text.split())
+    text = f"it is as declared before `{code}`, which takes an axis away: leave that out"
+    found = re.fullmatch(r"\w+\((.*)\)", code)
+    given = split_top(found[1]) if found else []
+    is_called = bool(given) and re.fullmatch(r"-?\d+|axis *=.*", given[0]) is None
+    return Help(text, given[0] if is_called else None)
+
+
 def channels_kept(value: Tensor) -> Help | None:
     """The reduction over as many other axes whose last axis is a known number, if one is.
 

@@ -71,6 +71,35 @@ def wider_cure(
     return Help(text, f"{wide['before']}{more}{wide['rest']}")
 
 
+def ended_part(
+    value: Tensor, code: str, stop: Size, size: Size, same: Callable[[Size, Size], bool]
+) -> Help | None:
+    """The part of an axis of `size` that ends with it, for one whose `stop` is behind it.
+
+    `code` is the part as it is written. A part that begins there needs a wider layer.
+    """
+    name, bracket, inside = " ".join(code.split()).partition("[")
+    entries = split_top(inside.removesuffix("]")) if bracket else []
+    ends = [
+        at
+        for at, each in enumerate(entries)
+        if _unspaced(each).endswith(f":{_unspaced(show(stop))}")
+    ]
+    if len(ends) != 1:
+        return None
+    (at,) = ends
+    start, axis = entries[at].partition(":")[0], show(size).replace("*", " * ")
+    if _unspaced(start) == _unspaced(axis):
+        return wider_cure(value, size, size, same)
+    entries[at] = f"{start}:{axis}" if start else ":"
+    text = f"the axis has {show(size)}, and this part ends behind it, at {show(stop)}: end with it"
+    return Help(text, f"{name}[{', '.join(entries)}]")
+
+
+def _unspaced(code: str) -> str:
+    return code.replace(" ", "")
+
+
 def takes_places(code: str) -> bool:
     """True if a subscript takes single places of axes, and no range of one."""
     entries = _entries(code)

@@ -8,13 +8,18 @@ from functools import partial
 from itertools import combinations
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError
+from meganeura_dsl.elaborate.problems import join_cures
 from meganeura_dsl.elaborate.problems.argument_cures import to_float
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.origin_cures import filled_cure
-from meganeura_dsl.elaborate.problems.part_cures import last_place, takes_places, wider_cure
+from meganeura_dsl.elaborate.problems.part_cures import (
+    ended_part,
+    last_place,
+    takes_places,
+    wider_cure,
+)
 from meganeura_dsl.elaborate.problems.resolution_cures import Around, skip_cure
-from meganeura_dsl.elaborate.problems.shape_cures import side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     Example,
     MissingFact,
@@ -160,64 +165,6 @@ def in_notation(text: str, code: str) -> str:
     return re.sub(r"`([A-Z]\w*)`", written, text)
 
 
-def _other_join(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
-    """The axis along which tensors can be joined, if there is one, and they cannot along this."""
-    code = " ".join(location.span.text.split())
-    found = re.fullmatch(r"(concat\(.*\baxis=)-?\d+\)", code)
-    ranks = {each.type.rank for each in operands}
-    if found is None or len(ranks) != 1:
-        return None
-    fitting = [
-        axis
-        for axis in range(*ranks)
-        if all(
-            place == axis or facts.proves(Compare("==", size, other))
-            for each in operands[1:]
-            for place, (size, other) in enumerate(
-                zip(operands[0].type.shape, each.type.shape, strict=True)
-            )
-        )
-    ]
-    if len(fitting) != 1:
-        return None
-    return Help("all other axes are one size along this one", f"{found[1]}{fitting[0]})")
-
-
-def _repeated_in(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
-    """A `concat` in which what has size 1 along other axes is repeated, if all axes then fit."""
-    code = " ".join(location.span.text.split())
-    found = re.fullmatch(r"concat\((.*), *axis=(-?\d+)\)", code)
-    given = split_top(found[1]) if found else []
-    if found is None or len(given) != len(operands) or len({e.type.rank for e in operands}) != 1:
-        return None
-    rank = operands[0].type.rank
-    along = int(found[2]) % rank
-    wide = list(operands[0].type.shape)
-    for each in operands[1:]:
-        for axis, size in enumerate(each.type.shape):
-            if axis != along and wide[axis] == 1:
-                wide[axis] = size
-    joined, repeated = list[str](), ""
-    for written, each in zip(given, operands, strict=True):
-        shape = each.type.shape
-        wanted = [shape[at] if at == along else size for at, size in enumerate(wide)]
-        if all(map(partial(_are_equal, facts), shape, wanted)):
-            joined.append(written)
-            continue
-        fits = (
-            size == 1 or _are_equal(facts, size, to) for size, to in zip(shape, wanted, strict=True)
-        )
-        code = side_of(written, shape).moved("expand", [*map(show, wanted)]) if all(fits) else None
-        if code is None:
-            return None
-        joined.append(code)
-        repeated = written
-    if not repeated:
-        return None
-    text = f"an axis of size 1 is never stretched: repeat `{repeated}`"
-    return Help(text, f"concat({', '.join(joined)}, axis={found[2]})")
-
-
 def _exchanged(location: Location, facts: Facts, operands: Sequence[Tensor]) -> Help | None:
     """A convolution whose filter stands first, if it is smaller than what it is to move along."""
     found = re.fullmatch(r"conv\((.+)\)", " ".join(location.span.text.split()))
@@ -247,6 +194,8 @@ def refusal(
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):
         fault, cure = in_notation(str(error), location.span.text), None
+        if len({each.type.rank for each in operands}) > 1 and fault.startswith("`concat` joins"):
+            cure = join_cures.of_ranks(" ".join(location.span.text.split()), operands)
         if around is not None and re.search(r" takes f32 or f16\b", fault):
             cure = to_float(operands, around.names, location.span)
         return TypeRuleBroken(location, fault, found, cure)
@@ -271,6 +220,9 @@ def refusal(
             cure = wider_cure(operands[0], *ends, partial(_are_equal, facts))
         if not fact_text and condition.operator == "<=" and isinstance(condition.right, Dim):
             cure = last_place(location.span.text, condition.left, condition.right)
+        if not fact_text and operands and cure is None and condition.operator == "<=":
+            ends, code = (condition.left, condition.right), location.span.text
+            cure = ended_part(operands[0], code, *ends, partial(_are_equal, facts))
         cure = cure or _exchanged(location, facts, operands)
         return TooSmall(location, reason, needed, found, example, fact_text, cure)
     fact = helpful_fact(facts, condition)
@@ -278,11 +230,13 @@ def refusal(
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:
         advice = f"{reason}: {show(condition.left)} against {show(condition.right)}"
-        cure = _repeated_in(location, facts, operands) or _other_join(location, facts, operands)
+        code, same = " ".join(location.span.text.split()), partial(_are_equal, facts)
+        cure = join_cures.stretched(code, operands, same) or join_cures.other_axis(
+            code, operands, same
+        )
         if cure is None and len(operands) == 2:
             cure = filled_cure(operands, (condition.left, condition.right))
         if cure is None and around is not None and condition.operator == "==":
-            code = " ".join(location.span.text.split())
-            cure = skip_cure(code, operands, around, partial(_are_equal, facts))
+            cure = skip_cure(code, operands, around, same)
         return TypeRuleBroken(location, advice, found, cure)
     return MissingFact(location, reason, *sides, example, show_condition(fact))

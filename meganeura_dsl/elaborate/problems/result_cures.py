@@ -14,6 +14,7 @@ from meganeura_dsl.elaborate.problems.origin_cures import (
     is_same_shape,
     main_operand,
     other_reduction,
+    whole_before,
     without,
 )
 from meganeura_dsl.elaborate.problems.shape_cures import (
@@ -58,6 +59,9 @@ def result_cure(
     reduced = other_reduction(value, wanted, same)
     if reduced is not None:
         return Help(reduced.text, f"{step}{reduced.code}")
+    unreduced = whole_before(value, wanted, same)
+    if unreduced is not None:
+        return unreduced
     linear = _first_linear(value, source_of)
     split = [axis for axis in axes if axis not in declared and was_split(value, axis)]
     if len(axes) > len(declared) and split:

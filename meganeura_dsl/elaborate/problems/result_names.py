@@ -1,9 +1,11 @@
-"""Names for several results that were bound to one name, and taken apart by indices behind it."""
+"""Cures of several results: names for those taken apart by indices, and those that are missing."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import walk
 
@@ -41,6 +43,50 @@ def results_cure(
     shown = dict.fromkeys((use.span.text, names[index]) for use, index in indices.items())
     told = [f"`{text}` is `{name}`" for text, name in shown]
     return Help(f"name each of them: {_and(told)}", code)
+
+
+def count_cure(
+    named: Mapping[str, ElabValue],
+    block: ast.Block,
+    declared: Sequence[TensorType],
+    results: Sequence[Tensor],
+) -> Help:
+    """The last `return` with as many results as are declared, from the values that are `named`.
+
+    Of more than are declared, those that have the declared types.
+    """
+    returns = [each for each in walk(block) if isinstance(each, ast.Return)]
+    written = [" ".join(each.span.text.split()) for each in returns[-1].values] if returns else []
+    types = ", ".join(map(str, declared)) or "none"
+    text = f"the signature has {types}"
+    if len(written) != len(results) or any("\n" in each for each in written):
+        return Help(f"{text}: return as many", "return ...")
+    if len(results) > len(declared):
+        kept = [at for at, each in enumerate(results) if each.type in declared]
+        if [results[at].type for at in kept] == list(declared):
+            return Help(text, f"return {', '.join(written[at] for at in kept)}")
+        given = ", ".join(str(each.type) for each in results)
+        return Help(f"{text}; if all are meant, let it have them", f"-> {given}")
+    inputs = {item.name for item in block.inputs}
+    more, code = list(results), list[str]()
+    for wanted in declared:
+        if more and more[0].type == wanted:
+            code.append(written[len(results) - len(more)])
+            more.pop(0)
+            continue
+        free = [
+            name
+            for name, value in named.items()
+            if is_tensor(value)
+            and name not in inputs
+            and value.type == wanted
+            and name not in (*code, *written)
+        ]
+        code.append(free[0] if len(free) == 1 else "...")
+    if more:
+        return Help(f"{text}: return as many", "return ...")
+    rest = f"-> {', '.join(str(each.type) for each in results)}".replace("f32[", "[")
+    return Help(f"{text}: return as many, or declare `{rest}`", f"return {', '.join(code)}")
 
 
 def _index(node: ast.Node, target: ast.Name, count: int) -> int | None:

@@ -1,7 +1,7 @@
 """Cures of results whose width a layer makes: the layer with the width that is meant."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from meganeura_dsl.diagnostics.problem import Help
@@ -15,9 +15,6 @@ from meganeura_dsl.symbolic.size import Size, show
 
 _INCOMING = re.compile(
     r"(?P<name>(?:[\w.\[\]{}]+:\s*)?(?:lstm|gru))\((?P<first>\w+), (?P<second>\w+)(?P<rest>[,)].*)"
-)
-_WIDTH = re.compile(
-    r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?(?:linear|conv(?P<kind>[123])d)\()(?P<width>\d+)(?P<rest>[,)].*)"
 )
 _LINEAR = re.compile(r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?linear\()(?P<width>\d+)(?P<rest>[,)].*)")
 
@@ -121,16 +118,40 @@ def kept_width(
     return Help(words, f"{layer['begin']}{show(wanted)}{layer['rest']}")
 
 
-def made_width(value: Tensor, axis: int, wanted: Size | None, source_of: SourceOf) -> Help | None:
-    """The last layer that makes the size of an axis, with the width that is `wanted` there."""
+def made_width(
+    value: Tensor,
+    axis: int,
+    wanted: Size | None,
+    source_of: SourceOf,
+    known: Collection[str] = (),
+) -> Help | None:
+    """The last layer that makes the size of an axis, with the width that is `wanted` there.
+
+    Both are numbers, or of names that are `known`: of the configuration.
+    """
     rank, found = value.type.rank, value.type.shape[axis]
-    if not isinstance(found, int) or not isinstance(wanted, int) or axis not in (1, rank - 1):
+    if wanted is None or axis not in (1, rank - 1) or not _is_made_of(known, found, wanted):
         return None
     for each, text in made_from(value, source_of):
-        made = _WIDTH.fullmatch(text)
-        if made is None or int(made["width"]) != found or each.type.rank != rank:
+        made = _LAYER.fullmatch(text)
+        if made is None or not _is_written_as(made["width"], found) or each.type.rank != rank:
             continue
         if axis == (1 if made["kind"] else rank - 1) and each.type.shape[axis] == found:
-            words = f"`{text}` makes {found} of them: make {wanted}"
-            return Help(words, f"{made['begin']}{wanted}{made['rest']}")
+            words = f"`{text}` makes {show(found)} of them: make {show(wanted)}"
+            return Help(words, f"{made['begin']}{_spaced(wanted)}{made['rest']}")
     return None
+
+
+def _is_made_of(known: Collection[str], *sizes: Size) -> bool:
+    """True if sizes are numbers, or products of names that are known."""
+    shown = [show(size) for size in sizes]
+    names = {name for each in shown for name in re.findall(r"[A-Za-z_]\w*", each)}
+    return names <= set(known) and all(re.fullmatch(r"[\w* ]+", each) for each in shown)
+
+
+def _is_written_as(code: str, size: Size) -> bool:
+    return code.replace(" ", "") == show(size).replace(" ", "")
+
+
+def _spaced(size: Size) -> str:
+    return show(size).replace("*", " * ")

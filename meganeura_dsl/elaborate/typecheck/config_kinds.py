@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product as every
 from math import prod
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import KindMismatch, UnknownName, WrongKind
@@ -95,7 +95,22 @@ def fitted(
     words, fact = fault
     headline = f"`{parameter.name}` of `{callee}` takes {words}"
     declared = Location(parameter.span)
-    raise ProblemError(KindMismatch(location, headline, describe(value), declared, fact))
+    advice = _of_kind(parameter.name, kind, words, value)
+    raise ProblemError(
+        KindMismatch(location, headline, describe(value), declared, fact, "", advice)
+    )
+
+
+def _of_kind(name: str, kind: ast.NamedKind | ast.TextKind, words: str, value: ElabValue) -> Help:
+    """Advice for a value of another kind: the nearest text, or what is to be given or declared."""
+    if isinstance(kind, ast.TextKind):
+        options = [option.value for option in kind.options]
+        close = nearest(value, options) if isinstance(value, str) else ()
+        return Help(
+            "did you mean this one?" if close else "give one of them",
+            (f'{name}="{(close or options)[0]}"'),
+        )
+    return Help(f"give {words}; if this is meant, declare another kind for `{name}`")
 
 
 def _fault(
@@ -215,7 +230,9 @@ def _checked_name(frame: Frame, kind: ast.NamedKind) -> str:
         )
     if kind.length is not None and kind.name != "list":
         location = frame.location(kind.length.span)
-        raise ProblemError(KindMismatch(location, f"`{kind.name}` has no length", "a length"))
+        advice = Help("several sizes are a list", f"list[{kind.length.span.text}]")
+        headline = f"`{kind.name}` has no length"
+        raise ProblemError(KindMismatch(location, headline, "a length", advice=advice))
     return kind.name
 
 
@@ -223,7 +240,9 @@ def _length(frame: Frame, node: ast.Expression) -> int | Dim:
     length = frame.evaluate(node)
     if not is_size(length) or (isinstance(length, int) and not 0 < length <= LONGEST_LIST):
         wanted = f"the length of a list is a whole number from 1 to {LONGEST_LIST:,}"
-        raise ProblemError(KindMismatch(frame.location(node.span), wanted, describe(length)))
+        advice = Help("a list of any length has none", "list")
+        location = frame.location(node.span)
+        raise ProblemError(KindMismatch(location, wanted, describe(length), advice=advice))
     return length
 
 
@@ -316,8 +335,9 @@ def size_as_condition(frame: Frame, span: Span, value: ElabValue) -> ProblemErro
     words = f"a number, as its kind is `{kind}`" if kind else "a size"
     headline = f"`{parameter.name}` is {words}, and this needs a condition"
     cure = "" if kind or parameter.default is not None else f"{parameter.name}: bool"
-    declared = Location(parameter.span)
-    return ProblemError(KindMismatch(frame.location(span), headline, "", declared, "", cure))
+    declared, location = Location(parameter.span), frame.location(span)
+    advice = Help("compare it, or if it is a switch, declare it so", f"{parameter.name}: bool")
+    return ProblemError(KindMismatch(location, headline, "", declared, "", cure, advice))
 
 
 def is_configured(frame: Frame, value: Dim) -> bool:
@@ -376,7 +396,10 @@ def require_known_texts(block: ast.Block, frame: Frame) -> None:
                 declared = next(each.span for each in block.parameters if each.name == name)
                 headline = f'`{name}` is never "{text}"'
                 location = frame.location(node.span)
-                raise ProblemError(KindMismatch(location, headline, "", Location(declared)))
+                close = nearest(text, known[name]) or tuple(known[name])
+                advice = Help("compare it with one that it may be", f'"{close[0]}"')
+                place = Location(declared)
+                raise ProblemError(KindMismatch(location, headline, "", place, advice=advice))
             case _:
                 pass
 

@@ -8,11 +8,11 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     argument_order,
     insertion_cure,
     label_start,
-    one_of_each_row,
     one_source,
     other_part,
     rank_cure,
 )
+from meganeura_dsl.elaborate.problems.gather_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import map_cure
 from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
 from meganeura_dsl.elaborate.problems.location import Location

@@ -106,11 +106,13 @@ def _declared_cure(
     left, right = (value.type for value in pair)
     if right.rank != 2:
         return None
-    turned = re.fullmatch(r"rearrange\((\w+), \[(\w+), (\w+)\] -> \[\3, \2\]\)", names[1])
+    written = span.source.text[span.end :].partition("\n")[0]
+    turned = re.match(r"\s*rearrange\((\w+), \[(\w+), (\w+)\] -> \[\3, \2\]\)", written)
     name, at = (turned[1], 1) if turned else (names[1], 0)
     block = frame.declaration
-    config = {each.name for each in block.parameters} if isinstance(block, ast.Block) else ()
-    return parameter_cure(name, at, left.shape[-1], span, frame.names, config)
+    config = [each.name for each in block.parameters] if isinstance(block, ast.Block) else []
+    columns = left.shape[-1]  # they count features, of which all are used
+    return parameter_cure(name, at, columns, span, frame.names, [*config, show(columns)])
 
 
 def _declared_rank(frame: Frame, span: Span, names: tuple[str, str]) -> int | None:

@@ -5,7 +5,7 @@ A model may give it less: a rate, a padding or a number of iterations may be 0. 
 elaborated with that number, so what fails then is not what was proved, but what was given.
 """
 
-from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import (
     KindMismatch,
@@ -31,7 +31,13 @@ def outside_proof(inner: Frame, block: ast.Block, location: Location) -> KindMis
     parameter = next(sizes, below[0])
     headline = f"`{parameter.name}` of `{block.name.text}` takes a whole number from "
     found, declared = describe(inner.names[parameter.name]), Location(parameter.span)
-    return KindMismatch(location, f"{headline}{_least(parameter)}", found, declared)
+    least = _least(parameter)
+    advice = Help(
+        f"give it at least {least}; if less is meant, let the block say what it does then, "
+        "and declare",
+        f"{parameter.name}: int",
+    )
+    return KindMismatch(location, f"{headline}{least}", found, declared, advice=advice)
 
 
 def is_of_numbers(problem: Problem) -> bool:

@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
     RearrangeMismatch,
 )
+from meganeura_dsl.elaborate.problems.width_cures import made_width
 from meganeura_dsl.elaborate.problems.window_cures import window_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.pattern_readings import (
@@ -270,6 +271,8 @@ class Rearranger:
         wanted = ["".join(each.span.text.split()) for each in self.node.source.entries]
         axes = [show(size) for size in value.type.shape]
         cure = reversed_fact(self.frame.facts, condition)
+        if cure is None and not fact:
+            cure = self._of_width(value, mismatch.axis, mismatch.wanted)
         if cure is None and len(axes) == len(wanted):
             named = numbers_cure(self.node, value.type.shape, self.frame.names)
             cure = self._of_heads(value, wanted, axes) or order_cure(axes, wanted, mismatch.axis)
@@ -277,6 +280,18 @@ class Rearranger:
             cure = cure or self._of_queries(value, mismatch.axis, mismatch.wanted)
             cure = cure or self._named(mismatch.axis, wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))
+
+    def _of_width(self, value: Tensor, axis: int, wanted: Size) -> Help | None:
+        """The layer that makes as many on an axis as the pattern says, `c * 4`, where it made `c`.
+
+        None unless the pattern wants a multiple of what is there.
+        """
+        found = value.type.shape[axis]
+        if isinstance(found, int) or wanted % found != 0 or axis >= value.type.rank:
+            return None
+        source_of, block = self.frame.state.values.source_of, self.outer.declaration
+        known = [each.name for each in block.parameters] if isinstance(block, ast.Block) else ()
+        return made_width(value, axis, wanted, source_of, known)
 
     def _by_windows(self, value: Tensor, named: Help | None) -> Help | None:
         """The padding of the layers before it that gives the numbers of a pattern.

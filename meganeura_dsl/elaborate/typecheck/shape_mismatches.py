@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems import origin_cures, resolution_cures
-from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
+from meganeura_dsl.elaborate.problems import origin_cures, resolution_cures, vector_cures
+from meganeura_dsl.elaborate.problems.gather_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.path_cures import other_question, path_cure
@@ -22,6 +22,7 @@ from meganeura_dsl.elaborate.problems.window_cures import causal_part, meeting_c
 from meganeura_dsl.elaborate.problems.written_numbers import numbers_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
+from meganeura_dsl.elaborate.typecheck.value_origins import axes_of_inputs
 from meganeura_dsl.elaborate.values import (
     Tensor,
     show_shape,
@@ -146,11 +147,13 @@ def _cure_by_origin(
         {each.name for each in block.parameters} if isinstance(block, ast.Block) else set[str]()
     )
     cure = origin_cures.filled_cure(pair, sizes)
-    cure = cure or origin_cures.other_reduction(left, right.type.shape, same)
-    cure = cure or origin_cures.other_reduction(right, left.type.shape, same)
-    written = block.span.text if block is not None else ""
+    cure = cure or _of_vectors(frame, operator, pair, names, axes)
+    sides = sorted((left, right), key=origin_cures.reduces_examples, reverse=True)
+    for one, other in (sides, sides[::-1]):
+        cure = cure or origin_cures.other_reduction(one, other.type.shape, same)
+    text = block.span.text if block is not None else ""
     for size in sizes:
-        cure = cure or origin_cures.patches_cure(written, show(size))
+        cure = cure or origin_cures.patches_cure(text, show(size))
     for place in (0, 1):
         size, at = sizes[1 - place], axes[place]
         cure = cure or origin_cures.parameter_cure(
@@ -160,7 +163,7 @@ def _cure_by_origin(
     for one, other in ((left, right), (right, left)):
         cure = cure or tokens_last_cure(one, other, source_of)
     if cure is None and not frame.choices.words:
-        cure = _other_resolution(frame, pair, names, same, written)
+        cure = _other_resolution(frame, pair, names, same, text)
     if changed and cure is None and not frame.choices.words:
         (name, location), *_ = changed
         before, after = sizes if name == names[1] else (sizes[1], sizes[0])
@@ -174,13 +177,32 @@ def _cure_by_origin(
             sides.sort(key=lambda side: side[0] == name)
             channels_by = config | _given_to_layers(frame)
             between = origin_cures.Projection(
-                operator, axes[0], channels_by, written, location.span.text
+                operator, axes[0], channels_by, text, location.span.text
             )
             side = pair[names.index(name)]
             if operator == "+" and between.declares(sides[0][1][axes[0]]):
                 at, wanted = axes[0], sides[0][1][axes[0]]
                 cure = kept_width(side, at, wanted, sides[0][0], source_of)
             cure = cure or origin_cures.projection_cure(sides[0], sides[1], between)
+    return cure
+
+
+def _of_vectors(
+    frame: Frame,
+    operator: str,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    axes: tuple[int, int],
+) -> Help | None:
+    """Advice for positions and a vector, which meet in pairs, and for the first rows of a table."""
+    block = frame.declaration
+    sides = (side_of(names[0], pair[0].type.shape), side_of(names[1], pair[1].type.shape))
+    inputs = axes_of_inputs(block) if isinstance(block, ast.Block) else {}
+    cure = vector_cures.pairs_cure(pair, sides, operator, inputs)
+    for place in (0, 1):
+        if not axes[place]:
+            wanted = pair[1 - place].type.shape[axes[1 - place]]
+            cure = cure or vector_cures.first_rows(names[place], frame.names, wanted, frame.facts)
     return cure
 
 

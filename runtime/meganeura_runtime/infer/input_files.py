@@ -116,15 +116,18 @@ class Reader:
         for numbers in (form.steps.mean, form.steps.std):
             if len(numbers) not in (1, form.colors):
                 reason = f"{len(numbers)} numbers do not normalise {form.colors} colours"
-                raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason))
+                advice = f"give `--mean` and `--std` one number each, or {form.colors}"
+                raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason, advice))
         for path in paths:
             found = images.read_image(path, form.colors, form.steps)
             colours = "in colour" if form.colors == 3 else "in grey"
             self.report(f"{name}: {path}, {found.height} x {found.width}, {colours}, {form.steps}")
             arrays.append(found.values)
         if len({array.shape for array in arrays}) > 1:
-            reason = "the images of a batch have different sizes; --image-size makes them equal"
-            raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason))
+            reason, advice = "the images of a batch have different sizes", "make them equal by "
+            size = " x ".join(map(str, arrays[0].shape[-2:]))
+            advice += f"`--image-size {arrays[0].shape[-1]}`; the first is {size}"
+            raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason, advice))
         return arrays
 
     def _report_config(self) -> None:
@@ -141,7 +144,8 @@ class Reader:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), SOUND_FORM))
         if self.choices.seconds is not None and isinstance(wanted.shape[2], int):
             reason = f"it takes {form.frames:,} frames, whatever `--seconds` says"
-            raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason))
+            advice = "leave `--seconds` out"
+            raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason, advice))
         for path in paths:
             found = audio.read_sound(path, form.mels, form.frames)
             channels = "mono" if found.channels == 1 else f"{found.channels} channels mixed"

@@ -203,7 +203,10 @@ class NothingToAllow(Problem, code="E0541", topic="weights"):
             )
         if not self.names:
             return Help(f"leave out --allow-{self.kind} '{self.glob}'")
-        return None
+        close = get_close_matches(self.glob, self.names, 1, cutoff=0.4)
+        layer, dot, _ = (close[0] if close else self.names[0]).rpartition(".")
+        meant = f"{layer}.*" if dot else self.names[0]
+        return Help(f"name what is {self.kind}", f"--allow-{self.kind} '{meant}'")
 
 
 # --- what a file and a model have in common ------------------------------------------------------

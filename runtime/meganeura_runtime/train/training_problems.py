@@ -140,7 +140,22 @@ class BatchMismatch(Problem, code="E0546", topic="training"):
             *(Remark("", said) for said in others),
             *(Remark("", f"{name} = {size}") for name, size in self.sizes),
         ]
-        return self.message(first, *remarks, cure=Help(self.hint) if self.hint else None)
+        return self.message(first, *remarks, cure=self._cure())
+
+    def _cure(self) -> Help:
+        """Advice on the first input that does not fit."""
+        if self.hint:
+            return Help(self.hint)
+        wrong = self.wrong[0]
+        if not wrong.wanted:
+            return Help(f"leave `{wrong.name}` out, or declare it as an input of `{self.train}`")
+        if not wrong.given:
+            return Help("a batch has an array for each input", f'{{"{wrong.name}": ...}}')
+        named = [f"`{name}`" for name, _ in self.sizes if re.search(rf"\b{name}\b", wrong.wanted)]
+        if named:
+            which = " and ".join(named)
+            return Help(f"a name has one size in all arrays of a batch: give as many of {which}")
+        return Help(f"give `{wrong.name}` as {wrong.wanted}, or declare it as it is given")
 
 
 class NoLength(Problem, code="E0548", topic="training"):

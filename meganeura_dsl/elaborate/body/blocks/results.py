@@ -1,17 +1,17 @@
 """The results of a block: compared with the declared ones, or known by type alone."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.argument_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.example_cures import (
     classifier_cure,
     second_index_cure,
     split_cure,
 )
+from meganeura_dsl.elaborate.problems.gather_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.location import STATE_IT, counted
 from meganeura_dsl.elaborate.problems.name_problems import NoResult
 from meganeura_dsl.elaborate.problems.proof_failures import (
@@ -25,6 +25,7 @@ from meganeura_dsl.elaborate.problems.result_cures import (
     other_join,
     result_cure,
 )
+from meganeura_dsl.elaborate.problems.result_names import count_cure
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.problems.sequence_cures import (
     channels_last_cure,
@@ -39,6 +40,7 @@ from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.scope.value_facts import Applied
 from meganeura_dsl.elaborate.typecheck.result_facts import assume_result_facts
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
+from meganeura_dsl.elaborate.typecheck.value_origins import axes_of_inputs
 from meganeura_dsl.elaborate.typecheck.written_types import declared_types
 from meganeura_dsl.elaborate.values import (
     ElabValue,
@@ -57,7 +59,8 @@ from meganeura_dsl.symbolic.assumptions import (
     Verdict,
     show_condition,
 )
-from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Size, dim, show
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.walk import walk
 
@@ -72,7 +75,8 @@ def check_results(
     name = block.name.text
     if len(declared) != len(results):
         fault = f"returns {counted(len(results), 'result')} and declares {len(declared)}"
-        raise ProblemError(NoResult(inner.location(block.name.span), name, fault))
+        cure = count_cure(inner.names, block, declared, results)
+        raise ProblemError(NoResult(inner.location(block.name.span), name, fault, cure=cure))
     for wanted, value in zip(declared, results, strict=True):
         _check_result(inner, block, wanted, value)
 
@@ -92,16 +96,34 @@ def _check_result(inner: Frame, block: ast.Block, wanted: TensorType, value: Ten
         raise _result_mismatch(inner, block, wanted, value, verdict)
 
 
-def _dividing(inner: Frame, span: Span, wanted: TensorType, found: TensorType) -> Help | None:
-    """Returns the facts that make roundings of the sizes that differ the same: `h % 2 == 0`."""
+def _odd_window(inner: Frame, block: ast.Block, left: Size, right: Size) -> str:
+    """The fact `k % 2 == 1` of a parameter that makes two sizes equal; empty if none does.
+
+    A parameter that is the size of an axis is no window.
+    """
+    claim = Compare("==", left, right)
+    axes = {axis for each in axes_of_inputs(block).values() for axis in each}
+    for name in sorted(sizes_in(claim) & ({each.name for each in block.parameters} - axes)):
+        odd = Compare("==", dim(name) % 2, 1)
+        if inner.facts.assume(odd).proves(claim):
+            return show_condition(odd)
+    return ""
+
+
+def _dividing(
+    inner: Frame, block: ast.Block, span: Span, wanted: TensorType, found: TensorType
+) -> Help | None:
+    """Returns the facts that make sizes that differ by roundings the same: `h % 2 == 0`."""
     if wanted.rank != found.rank:
         return None
     pairs = zip(wanted.shape, found.shape, strict=True)
     apart = [each for each in pairs if not isinstance(equal(inner, *each), Proved)]
     facts = [deciding_fact(inner.facts, Compare("==", *each)) for each in apart]
     if not all(re.fullmatch(r"\w+ % \d+ == 0", each) for each in facts):
+        facts = [_odd_window(inner, block, *each) for each in apart]
+    if not all(facts):
         return None
-    return inner.location(span).stating(STATE_IT, ", ".join(facts))
+    return inner.location(span).stating(STATE_IT, ", ".join(dict.fromkeys(facts)))
 
 
 def _result_mismatch(
@@ -138,15 +160,22 @@ def _result_mismatch(
             or width_cure(value, apart, wanted.shape, source_of)
             or second_index_cure(value, written, wanted.shape, inner.names, same)
             or split_cure(value, written, wanted.shape)
+            or (made_width(value, *_only(apart, wanted), source_of) if len(apart) == 1 else None)
             or result_cure(value, written, wanted.shape, inner.names, block, same, source_of)
             or classifier_cure(value, wanted.shape, same, block.span.text)
             or (made_width(value, 1, wanted.shape[1], source_of) if 1 in apart else None)
-            or (None if is_assumed_tensor(value) else _dividing(inner, span, wanted, found))
+            or (None if is_assumed_tensor(value) else _dividing(inner, block, span, wanted, found))
         )
     sizes = str(wanted), str(found)
     return ProblemError(
         ResultMismatch(inner.location(span), block.name.text, *sizes, example, cure)
     )
+
+
+def _only(apart: Sequence[int], wanted: TensorType) -> tuple[int, Size]:
+    """The one axis that differs, and its wanted size."""
+    (axis,) = apart
+    return axis, wanted.shape[axis]
 
 
 def _bound_alone(inner: Frame, block: ast.Block) -> Mapping[str, ElabValue]:

@@ -155,7 +155,9 @@ class Concat(Op):
         require_axes(self, (self.axis,), first.rank)
         for other in operands[1:]:
             require_same_dtype(self, first, other)
-            require_length(self, "shape", other.shape, first.rank)
+            if other.rank != first.rank:
+                ranks = f"{first.rank} and {other.rank}"
+                raise TypeRuleError(f"{title(self)} joins tensors of one rank, not of {ranks} axes")
             facts.require_same_shape(
                 self._around(first), self._around(other), f"{title(self)} joins along one axis only"
             )

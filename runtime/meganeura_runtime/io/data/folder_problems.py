@@ -45,6 +45,7 @@ class WrongReader(Problem, code="E0612", topic="data"):
     span: Span | None
     file: Path
     reason: str
+    advice: str = ""
 
     def report(self) -> Report:
         """Say why."""
@@ -52,6 +53,7 @@ class WrongReader(Problem, code="E0612", topic="data"):
             f"`{self.file}` cannot be read as the setting says",
             Remark("because", self.reason),
             span=self.span,
+            cure=Help(self.advice) if self.advice else None,
         )
 
 

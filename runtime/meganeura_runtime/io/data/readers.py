@@ -94,10 +94,13 @@ class Reader:
         reading = self.reading
         of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
         if any(each is not None for each in of_images):
-            self._require(path, has_classes, "images lie in a folder of folders, each a class")
+            advice = "name the folder above the classes; of a file of tensors leave these out"
+            reason = "images lie in a folder of folders, each a class"
+            self._require(path, has_classes, reason, advice)
         if self._is_table(path):
             is_known = path.suffix.lower() in TABLES
-            self._require(path, is_known, "a table is a .csv, .tsv or .parquet file")
+            reason = "a table is a .csv, .tsv or .parquet file"
+            self._require(path, is_known, reason, 'read tensors by `file("x.npz", x="name")`')
             return read_table(path, self.input_spec, reading.columns, self.span, self.more)
         if self._is_text(path):
             return read_text(path, self.input_spec, self.tokenizer, self.span)
@@ -113,9 +116,15 @@ class Reader:
         is_named = self.tokenizer is not None or path.suffix.lower() in TEXTS
         return is_named and not self._is_table(path)
 
-    def _require(self, path: Path, is_kind: bool, reason: str) -> None:  # noqa: FBT001 - what is required
+    def _require(
+        self,
+        path: Path,
+        is_kind: bool,  # noqa: FBT001 - what is required
+        reason: str,
+        advice: str,
+    ) -> None:
         if not is_kind:
-            raise ProblemError(WrongReader(self.span, path, reason))
+            raise ProblemError(WrongReader(self.span, path, reason, advice))
 
     def _decoder(self, found: ClassFolder, path: Path) -> Decoder:
         """Returns the decoder of a folder's files for the input of their name."""
@@ -123,18 +132,22 @@ class Reader:
         named = [name for name in input_spec.inputs if input_spec.tensors.get(name, name) == kind]
         if not named:
             reason = f"it holds `{kind}` and `label`; the inputs are {', '.join(input_spec.inputs)}"
-            raise ProblemError(WrongReader(self.span, path, reason))
+            first = next(iter(input_spec.inputs))
+            advice = f'call an input `{kind}`, or name it: `file("...", {first}="{kind}")`'
+            raise ProblemError(WrongReader(self.span, path, reason, advice))
         symbolic = input_spec.inputs[named[0]]
         shape = tuple(evaluate(size, input_spec.sizes) for size in symbolic.shape)
         wanted = TensorType(symbolic.dtype, shape)
         if kind == "image":
             return self._of_images(named[0], wanted, path)
         of_images = self.reading.model_dump(exclude_defaults=True)
-        self._require(path, not of_images, f"`{next(iter(of_images), '')}` is about images")
+        first = next(iter(of_images), "")
+        self._require(path, not of_images, f"`{first}` is about images", f"leave `{first}` out")
         form = Choices().sound_form(wanted)
         if form is None:
             reason = "a sound becomes f32[n, mels, t]"
-            raise ProblemError(UnfitInput(named[0], path, str(symbolic), reason))
+            advice = f"declare `{named[0]}` as a spectrogram, `[batch, 80, 3000]`"
+            raise ProblemError(UnfitInput(named[0], path, str(symbolic), reason, advice))
         return SoundDecoder(form.mels, form.frames)
 
     def _of_images(self, name: str, wanted: TensorType, path: Path) -> ImageDecoder:
@@ -156,4 +169,9 @@ class Reader:
             if shown_size(steps) == (height, width) and lengths <= {1, colors}:
                 return ImageDecoder(colors, height, width, steps)
             reason = f"images are {steps}"
-        raise ProblemError(UnfitInput(name, path, str(wanted), reason))
+            advice = (
+                f"prepare them as {height} x {width}, or declare `{name}` in the size they have"
+            )
+            raise ProblemError(UnfitInput(name, path, str(wanted), reason, advice))
+        advice = f"declare `{name}` as pictures, `[batch, 3, 224, 224]`"
+        raise ProblemError(UnfitInput(name, path, str(wanted), reason, advice))

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -87,7 +88,8 @@ def read_table(
         if name not in input_spec.inputs:
             reason = f"there is no such input, only {', '.join(input_spec.inputs)}"
         if reason:
-            raise ProblemError(BadColumn(span, path, name, reason, ()))
+            advice = "name a column for each input" if name in input_spec.inputs else "leave it out"
+            raise ProblemError(BadColumn(span, path, name, reason, (), advice))
     wanted = {
         name: tuple(columns.get(name, (input_spec.tensors.get(name, name),)))
         for name in input_spec.inputs
@@ -137,20 +139,26 @@ def _numbers(
 ) -> Array:
     """A column as numbers; raises `ProblemError`, which names all columns there are."""
     if column not in there:
-        reason = f"it has no column `{column}`"
-        raise ProblemError(BadColumn(span, path, name, reason, there))
+        reason, free = f"it has no column `{column}`", sorted(there)
+        close = (get_close_matches(column, free, 1) or ["..."])[0]
+        advice = f'say which column feeds it: `table("{path.name}", {name}="{close}")`'
+        raise ProblemError(BadColumn(span, path, name, reason, there, advice))
     if there.count(column) > 1:
         reason = f"it has {there.count(column)} columns `{column}`"
-        raise ProblemError(BadColumn(span, path, name, reason, there))
+        advice = "give each column a name that no other has"
+        raise ProblemError(BadColumn(span, path, name, reason, there, advice))
     found = table.column(column)
     if found.null_count:
         reason = f"`{column}` has {found.null_count:,} empty cells"
-        raise ProblemError(BadColumn(span, path, name, reason, there))
+        advice = "fill them in, or leave these rows out"
+        raise ProblemError(BadColumn(span, path, name, reason, there, advice))
     if str(found.type) == "null":  # of a table that is read from text, whose cells say the type
-        raise ProblemError(BadColumn(span, path, name, "it has no rows", there))
+        advice = "write a row for each example below the names"
+        raise ProblemError(BadColumn(span, path, name, "it has no rows", there, advice))
     if not NUMBERS.fullmatch(str(found.type)):
         reason = f"`{column}` holds {found.type}, and no numbers"
-        raise ProblemError(BadColumn(span, path, name, reason, there))
+        advice = "write each kind as a number from 0"
+        raise ProblemError(BadColumn(span, path, name, reason, there, advice))
     return found.to_numpy()
 
 

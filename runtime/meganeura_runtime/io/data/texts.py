@@ -59,7 +59,8 @@ def require_sequences(path: Path, tensors: Mapping[str, StoredTensor], span: Spa
         rows, length = each.shape
         if rows == 0:
             reason = f"no text of it has the {length:,} tokens of a sequence"
-            raise ProblemError(WrongReader(span, path, reason))
+            advice = "give a longer text, or declare shorter sequences"
+            raise ProblemError(WrongReader(span, path, reason, advice))
 
 
 def _sequences(path: Path, input_spec: InputSpec, span: Span | None) -> tuple[str, int]:
@@ -71,7 +72,8 @@ def _sequences(path: Path, input_spec: InputSpec, span: Span | None) -> tuple[st
             return input_spec.tensors.get(name, name), evaluate(wanted.shape[1], input_spec.sizes)
     listed = ", ".join(f"{name}: {each}" for name, each in input_spec.inputs.items())
     reason = f"a text feeds one input such as ids: i32[batch, 65]; the inputs are {listed}"
-    raise ProblemError(WrongReader(span, path, reason))
+    advice = "let `train` take the ids alone, and compute labels and positions from them"
+    raise ProblemError(WrongReader(span, path, reason, advice))
 
 
 def _tokens(path: Path, tokenizer: LibraryTokenizer) -> Array:

@@ -40,6 +40,11 @@ PATIENCE = 10.0
 """Seconds that an answer may take to begin."""
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG)
 """Numbers of errors of the disk."""
+PRIVATE = Help(
+    "its owner and name are those of its page; if it is private, log in", "hf auth login"
+)
+NAMED = Help("a repository is named by its owner and its name", "hf:owner/name")
+LATER = Help("ask again later; `HF_ENDPOINT` is the address that is asked, if it is set")
 LOGIN = Help("accept its terms on its page, and log in with", "hf auth login")
 
 
@@ -84,14 +89,15 @@ def _asked(repository: str, revision: str, partial: Path | None = None) -> Gener
         raise ProblemError(HubRefused(repository, revision, reason, LOGIN)) from None
     except RepositoryNotFoundError:
         reason = "there is no such repository, or it is private"
-        raise ProblemError(HubRefused(repository, revision, reason)) from None
+        raise ProblemError(HubRefused(repository, revision, reason, PRIVATE)) from None
     except RevisionNotFoundError:
         reason = "it has no such branch, tag or commit"
-        raise ProblemError(HubRefused(repository, revision, reason)) from None
+        newest = Help("leave it out for the newest", f"hf:{repository}")
+        raise ProblemError(HubRefused(repository, revision, reason, newest)) from None
     except (EntryNotFoundError, HFValidationError) as error:
-        raise ProblemError(HubRefused(repository, revision, _line(error))) from None
+        raise ProblemError(HubRefused(repository, revision, _line(error), NAMED)) from None
     except HfHubHTTPError as error:
-        raise ProblemError(HubRefused(repository, revision, _line(error))) from None
+        raise ProblemError(HubRefused(repository, revision, _line(error), LATER)) from None
     except (HTTPError, OSError) as error:
         if isinstance(error, OSError) and error.errno in DISK and partial is not None:
             raise ProblemError(CannotWrite(partial, _line(error))) from None
@@ -99,7 +105,7 @@ def _asked(repository: str, revision: str, partial: Path | None = None) -> Gener
         raise ProblemError(NotReached(repository, revision, _line(error), kept)) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"its answer is not that of a hub: {_line(error)}"
-        raise ProblemError(HubRefused(repository, revision, reason)) from None
+        raise ProblemError(HubRefused(repository, revision, reason, LATER)) from None
 
 
 def _line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite
@@ -138,7 +138,8 @@ class Cache:
             entry = entry.model_copy(update={"sha256": source.sha256})
         if entry.checksum is None:
             reason = f"the hub gives no checksum of `{name}`"
-            raise ProblemError(HubRefused(source.repository, source.revision, reason))
+            cure = Help("download the file from its page, and name it", f"--weights {name}")
+            raise ProblemError(HubRefused(source.repository, source.revision, reason, cure))
         path = self.folder / source.revision / name
         origin = "from the cache"
         if not path.is_file():
