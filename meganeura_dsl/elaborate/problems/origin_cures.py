@@ -59,7 +59,7 @@ def reduces_examples(value: Tensor) -> bool:
 
 
 def whole_before(value: Tensor, wanted: Shape, same: Same) -> Help | None:
-    """What is returned without its last reduction, before which it has the wanted shape."""
+    """The result without its last reduction, before which it has the wanted shape."""
     made = _reduced_from(value)
     if made is None or not is_same_shape(made[0].type.shape, wanted, same):
         return None
