@@ -215,3 +215,9 @@ def test_what_is_no_program_or_has_no_form_is_refused(tmp_path: Path) -> None:
     exported = torch.export.export(Unknown(), (torch.ones(3),))
     with pytest.raises(ProblemError, match="cannot say this `NonZero`"):
         api.import_torch(exported, tmp_path / "net.mgn")
+
+
+def test_a_message_names_no_temporary_file(tmp_path: Path) -> None:
+    exported = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.zeros(2, 3),))
+    with pytest.raises(ProblemError, match=r"cannot read `net\.onnx`"):
+        api.import_torch(exported, tmp_path / "net.mgn", sizes={"rows": 3})

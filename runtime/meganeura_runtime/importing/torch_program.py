@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,8 @@ def import_torch(
         raise TypeError(f"a program of torch.export is read, not {type(exported).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{program.stem}.onnx"
-        return import_onnx(path, program, sizes, write_onnx(torch, exported, path))
+        stated = replace(write_onnx(torch, exported, path), origin=Path(path.name))
+        return import_onnx(path, program, sizes, stated)
 
 
 def load_torch() -> ModuleType:

@@ -80,7 +80,7 @@ def import_onnx(
     unknown = set(sizes or {}) - open_names(file.model.graph.input)
     if unknown:
         reason = f"no size that is open, and no input of one number, is called `{min(unknown)}`"
-        raise ProblemError(UnreadableOnnx(path, reason))
+        raise ProblemError(UnreadableOnnx(file.shown, reason))
     translation = translated(file, sizes or {}, stated)
     proved = prove(file, translation, program)
     values = {each: stored.values for each, stored in translation.build.stored.items()}
