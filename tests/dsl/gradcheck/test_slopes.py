@@ -20,10 +20,17 @@ from meganeura_dsl.gradcheck.finite_differences import (
     ROUNDING,
     TOLERANCE,
     Slope,
-    _rounded,
     slopes,
 )
-from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point, probe
+from meganeura_dsl.gradcheck.probe import (
+    DECISION,
+    LOSS,
+    MAGNITUDE,
+    ROUNDINGS,
+    Point,
+    _rounded,
+    probe,
+)
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.subjects import block_subject
 from meganeura_dsl.gradcheck.verdicts import Deviation, Passed, WrongOnDevice
@@ -60,15 +67,12 @@ class Curve:
         return {"x": np.array(self.reverse[min(self.calls, len(self.reverse)) - 1])}
 
     @property
-    def feeds(self) -> Mapping[str, Array]:
-        return {"x": np.array(0.0)}
+    def rounded_gradients(self) -> tuple[Mapping[str, Array], ...]:
+        return tuple(self.gradients for _ in range(ROUNDINGS))
 
     @property
-    def probe(self) -> "Curve":
-        return self
-
-    def at(self, _feeds: Mapping[str, Array]) -> "Curve":
-        return self
+    def feeds(self) -> Mapping[str, Array]:
+        return {"x": np.array(0.0)}
 
     def moved(self, direction: Mapping[str, Array], by: float) -> Mapping[str, Array]:
         x = by * float(direction["x"])

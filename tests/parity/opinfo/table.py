@@ -39,6 +39,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("half", "cholesky_rounds", "inverse_rounds", "changed_inverse"), PART),
     **dict.fromkeys(("lower_inverse", "lower_inverse_rounds"), PART),
     **dict.fromkeys(("quick_gelu", "soft_targets", "radial", "image_share", "noisy"), MODEL),
+    **dict.fromkeys(("turned", "later"), MODEL),
     **dict.fromkeys(("rope", "confusion_matrix", "ghost_batch_norm", "lora", "long_conv"), MODEL),
     **dict.fromkeys(("small_asin", "central", "tail", "far_tail", "lgamma_above"), PART),
     **dict.fromkeys(("digamma_above", "pixels", "between", "ctc_losses", "rnnt_losses"), PART),

@@ -314,7 +314,7 @@ ILL_RANKED: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
     (Transpose((0, 0)), (f32(3, 5),), "no permutation"),
     (Slice((0,), (3,), (1,)), (f32(3, 5),), "`start`"),
     (Concat(0), (), "at least one operand"),
-    (Concat(0), (f32(3), f32(3, 5)), "1 axes"),
+    (Concat(0), (f32(3), f32(3, 5)), "one rank, not of 1 and 2 axes"),
     (Gather(0), (f32(3), f32(3)), "takes i32 or u32"),
     (ScatterAdd(1, 3), (i32(3), f32(3)), "has no"),
     (Gather(0, 1), (f32(3), i32(3)), "no 1 axes in common"),
