@@ -22,6 +22,15 @@ def test_a_model_is_written_and_compared(meganeura: Command, tmp_path: Path) -> 
     assert written == f"written: {path} (30 nodes, opset 20)"
 
 
+def test_onnx_of_a_training_says_that_the_model_is_written(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "digits.onnx"
+    shown = meganeura("export", "digits_mlp:fit", "--random-weights", "3", "-o", str(path))
+    assert shown.code == 0
+    assert "an ONNX file holds no training: it is of the model `digits_mlp`" in shown.err
+
+
 @pytest.mark.parametrize("to", ["torch", "jax"])
 def test_a_model_is_written_as_source(meganeura: Command, tmp_path: Path, to: str) -> None:
     path = tmp_path / "digits.py"

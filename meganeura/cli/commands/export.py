@@ -85,6 +85,9 @@ def export(
     from meganeura_runtime.io.weights import compare, initial_values
 
     chosen = configured(model, changes)
+    if chosen.program.chosen in chosen.program.trains:
+        text = f"an ONNX file holds no training: it is of the model `{chosen.name}`"
+        say(f"{text}; with `--to torch` or `--to jax` the training is written", err=True)
     parameters = chosen.elaborate().parameters
     values = (
         initial_values(parameters, random_weights)

@@ -108,7 +108,7 @@ def _of_kind(name: str, kind: ast.NamedKind | ast.TextKind, words: str, value: E
         close = nearest(value, options) if isinstance(value, str) else ()
         return Help(
             "did you mean this one?" if close else "give one of them",
-            (f'{name}="{(close or options)[0]}"'),
+            f'{name}="{(close or options)[0]}"',
         )
     return Help(f"give {words}; if this is meant, declare another kind for `{name}`")
 

@@ -88,7 +88,7 @@ export function draw(parent: HTMLElement, drawing: Drawing, go: (location: strin
     again();
   };
   function again(): void {
-    fill(place, picture(drawing, opened, measure, toggle, go) as unknown as Node);
+    fill(place, picture(drawing, opened, measure, toggle, go));
   }
   const tools = [el("label", {}, "Colour by ", choice), all, save];
   fill(parent, el("div", { className: "row" }, ...(hasFlops ? tools : tools.slice(1))), place);

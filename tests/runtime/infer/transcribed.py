@@ -60,7 +60,7 @@ class _Letters(TextStream):
 
 
 class _Words(Tokenizer):
-    """The same, of its own vocabulary."""
+    """A tokenizer of these words."""
 
     @property
     def size(self) -> int:

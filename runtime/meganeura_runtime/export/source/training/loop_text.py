@@ -117,7 +117,7 @@ def data_read(training: Training, converted: Mapping[str, str]) -> list[str]:
         tensor = tensor_of(training, name)
         found = f'stored["{tensor}"]'
         if training.rows(name):
-            found = f'stored.get("train.{tensor}", stored.get("{tensor}"))'
+            found = f'stored["train.{tensor}" if "train.{tensor}" in stored else "{tensor}"]'
         lines.append(f'    "{name}": {found}{converted[name]},')
     return [*lines, "}"]
 
