@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, ela
 from meganeura_dsl.elaborate.typecheck.config_kinds import alternatives
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import Opaque, OpenText, StaticValue, is_initializer
+from meganeura_dsl.gradcheck.random_reals import choose_reals
 from meganeura_dsl.gradcheck.random_sizes import MOST, Choose, DeadEndError, choose_sizes, chooser
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.ir.initializers import spell
@@ -68,8 +69,9 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
         **{name: bool(choose((0, 1))) for name in sorted(subject.truths)},
         **{name: _list(choose, largest) for name, largest in subject.lists.items()},
         **{name: _table(choose, rows) for name, rows in subject.tables.items()},
-        **{name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)},
     }
+    reals = {name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)}
+    given |= choose_reals(choose, subject.module, block, reals, given)
     alternative = choose(range(len(alternatives(block))))
     domain = _domain(subject, ranks, given, alternative)
     if domain.has_paths:
@@ -81,6 +83,12 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
     config = {
         name: _argument(choose, block, name, value, found) for name, value in domain.config.items()
     }
+    open_reals = {
+        name: number
+        for name, number in config.items()
+        if isinstance(domain.config[name], Opaque) and isinstance(number, float)
+    }
+    config |= choose_reals(choose, subject.module, block, open_reals, {**found, **config})
     drawn = {name: found[name] for name in domain.sizes if name not in config}
     inputs = _inputs(choose, domain, found)
     training = found[TRAINING] if TRAINING in found else choose((0, 1))

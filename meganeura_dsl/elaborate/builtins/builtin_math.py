@@ -1,10 +1,12 @@
 """Built-in functions that compute: elementwise functions, conversions and reductions."""
 
+import math
 import re
 from collections.abc import Callable
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.builtins.builtin_sizes import rounded
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
@@ -31,6 +33,8 @@ from meganeura_dsl.syntax.problems.block_text import split_top
 
 UNARY: dict[str, Op] = {op.builtin: op() for op in elementwise.UNARY if op.builtin}
 BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.builtin}
+ROUNDINGS: dict[str, Callable[[float], int]] = {"floor": math.floor, "round": round}
+"""Functions whose value for a number is a whole number, which a size can be."""
 
 
 # --- elementwise ---------------------------------------------------------------------------------
@@ -41,6 +45,8 @@ def unary(call: BuiltinCall) -> ElabValue:
     value = call.lifted(call.option(0, "x"))
     if is_tensor(value):
         return call.add(UNARY[call.name], value)
+    if call.name in ROUNDINGS and is_number(value):
+        return rounded(call, ROUNDINGS[call.name], value)
     if isinstance(value, Dim | Opaque):
         return Opaque.NUMBER
     function = STATIC_FUNCTIONS.get(call.name)

@@ -1,7 +1,11 @@
 """Built-in functions whose results are sizes, numbers and facts about types."""
 
+from collections.abc import Callable
+from contextlib import suppress
+
 from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import ROUNDED
 from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,
@@ -54,9 +58,19 @@ def product_of_axes(call: BuiltinCall) -> ElabValue:
 
 def truncated(call: BuiltinCall) -> ElabValue:
     """Returns a number without its fraction; raises `UndecidableError` for one that is a symbol."""
-    value = call.option(0, "x")
+    return rounded(call, int, call.option(0, "x"))
+
+
+def rounded(call: BuiltinCall, function: Callable[[float], int], value: ElabValue) -> int:
+    """Returns the whole number that a function gives for a number.
+
+    Raises `UndecidableError` for one that is a symbol, `ProblemError` for anything else and for
+    numbers that are not finite.
+    """
     if isinstance(value, Dim | Opaque):
-        raise UndecidableError("a size is rounded from a number the configuration gives")
-    if isinstance(value, int | float):
-        return int(value)
+        raise UndecidableError(ROUNDED)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError, ValueError):
+            return function(value)
+        raise call.wrong("a finite number", value)
     raise call.wrong("a number", value)

@@ -1,8 +1,10 @@
 """The domain of a block: its configuration and sizes as symbols, and the facts between them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.blocks.block_application import Application, model_application
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
 from meganeura_dsl.elaborate.scope.arguments import Arguments
@@ -15,7 +17,7 @@ from meganeura_dsl.elaborate.typecheck.argument_binding import bind_config
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.result_facts import stated_facts
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.stated_positions import with_symbols
+from meganeura_dsl.elaborate.typecheck.stated_positions import names_in, with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, StaticValue, is_static
@@ -102,6 +104,21 @@ def block_domain(
     static = {name: value for name, value in config.items() if is_static(value)}
     names = tuple(dict.fromkeys((*open_config, *sizes)))
     return BlockDomain(names, static, inputs, frame.facts, has_paths=path.next > 0)
+
+
+def facts_hold(module: LinkedModule, block: ast.Block, names: Mapping[str, StaticValue]) -> bool:
+    """Returns False if a clause of a `where` about nothing but these numbers is not true of them.
+
+    Clauses that are no facts about such numbers are left to the elaboration.
+    """
+    state = ElaborationState(ELABORATOR, Builder())
+    frame = Frame(state, module, block.name.text, dict(names), declaration=block)
+    for clause in block.where:
+        if names.keys() >= {*names_in(clause)}:
+            with suppress(ProblemError, UndecidableError):
+                if clause_condition(clause, frame, block) is False:
+                    return False
+    return True
 
 
 def _open_config(parameter: ast.Parameter, frame: Frame) -> ElabValue:

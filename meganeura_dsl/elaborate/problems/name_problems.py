@@ -150,6 +150,13 @@ class WrongKind(LocatedProblem, code="E0203", topic="kind of value"):
         return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
 
 
+class UnknownConfiguration(WrongKind):
+    """A model depends on numbers that are known in a run alone; `found` says which do."""
+
+    def report(self) -> Report:
+        return self.words(f"this needs {self.wanted}", self.found)
+
+
 class NoWholeNumber(WrongKind):
     """A layer of the library is given a fraction, a text or a list for a whole number.
 

@@ -48,6 +48,8 @@ _TOO_LARGE = 10**MOST_DIGITS
 
 NONZERO = "a divisor other than zero"
 """The words of a message for a division."""
+ROUNDED = "a size is rounded from a number the configuration gives"
+"""The reason why no proof covers a whole number that is made of any other."""
 
 
 class KindError(Exception):
@@ -101,6 +103,8 @@ def _combine(operator: str, left: ElabValue, right: ElabValue) -> StaticValue:
         raise KindError("a number", right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         return _combine_numbers(operator, left, right)
+    if operator == "//":
+        raise UndecidableError(ROUNDED)
     return Opaque.NUMBER
 
 
@@ -299,6 +303,7 @@ def _combine_bounded(operator: str, left: Size, right: Size) -> StaticValue:
 
 
 def _combine_numbers(operator: str, left: float, right: float) -> float:
+    """A number; a quotient by `//` is whole, as a size is."""
     try:
         match operator:
             case "+":
@@ -310,7 +315,7 @@ def _combine_numbers(operator: str, left: float, right: float) -> float:
             case "/":
                 return left / right
             case "//":
-                return float(left // right)
+                return int(left // right)
             case "%":
                 return left % right
             case "**" if left < 0 and right % 1:

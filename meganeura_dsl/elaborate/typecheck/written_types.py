@@ -5,7 +5,11 @@ from contextlib import contextmanager
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongKind
+from meganeura_dsl.elaborate.problems.name_problems import (
+    UnknownConfiguration,
+    UnknownDType,
+    WrongKind,
+)
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.elaborate.values import Axes, ElabValue, Tensor, describe, is_size, is_tensor
@@ -74,5 +78,5 @@ def without_configuration(location: Location) -> Generator[None]:
         yield
     except UndecidableError as error:
         raise ProblemError(
-            WrongKind(location, "a configuration that is known", error.reason)
+            UnknownConfiguration(location, "a configuration that is known", error.reason)
         ) from error

@@ -1,5 +1,6 @@
 """The numbers that a check of gradients feeds: within what they index, and positive where due."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -9,6 +10,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs, indices_of
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject
@@ -66,3 +68,20 @@ def test_facts_of_one_mode_are_kept_in_it() -> None:
     assert {case.training for case in cases} == {True, False}
     assert all(case.sizes["n"] >= 3 for case in cases if case.training)
     assert {case.sizes["n"] for case in cases if not case.training} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("config", "where", "holds"),
+    [
+        ("a: real, b: real = 2.0", "a > 1, a < b, 3 <= b", lambda a, b, _: 1 < a < b >= 3),
+        ("a: real = 1e-5, b: real", "0.2 < b, b < 0.3", lambda a, b, _: a * 1e3 < 0.2 < b < 0.3),
+        ("a: real, b: real", "a * d >= 8, b <= 0", lambda a, b, d: a * d >= 8 and b <= 0),
+    ],
+)
+def test_real_numbers_are_those_of_which_the_facts_hold(
+    config: str, where: str, holds: Callable[[StaticValue, StaticValue, int], bool]
+) -> None:
+    checked = subject(f"block Net({config})(x: [n, d]) -> [n, d]\n    where {where}:\n  return x\n")
+    for seed in range(20):
+        case = choose_case(Random(seed).choice, checked)
+        assert holds(case.config["a"], case.config["b"], case.sizes["d"]), case

@@ -33,7 +33,11 @@ from meganeura_dsl.elaborate.scope.weight_paths import own_paths
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.contracts import contract_of, header_text
 from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text
-from meganeura_dsl.elaborate.typecheck.stated_positions import positions_in, symbol_of
+from meganeura_dsl.elaborate.typecheck.stated_positions import (
+    positions_in,
+    symbol_of,
+    with_symbols,
+)
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     Clauses,
@@ -243,7 +247,10 @@ class _Fit:
         for name, least in self.least.items():
             state.build.facts = state.build.facts.with_lower_bound(name, least)
         path.begin()
-        frame = Frame(state, self.contract.module, self.block.name.text, {}, choices=path)
+        frame = Frame(
+            state, self.contract.module, self.block.name.text, {},
+            declaration=replace(self.header), choices=path,
+        )  # fmt: skip  # a copy: a block fits its own header, and does not apply itself
         self._bind(frame, {*by_position, *named})
         for name, rank in ranks.items():
             frame.names[name] = rest_axes(self.header, name, rank)
@@ -273,9 +280,10 @@ class _Fit:
             raise self._refused(f"names its results {', '.join(names) or 'not at all'}, not {due}")
 
     def _assume(self, clauses: Clauses, frame: Frame) -> None:
+        stated = with_symbols(frame, self.header)
         for clause in clauses:
-            stated = clause_condition(clause, frame, self.header)
-            frame.build.facts = frame.facts.assume(stated)
+            condition = clause_condition(clause, stated, self.header)
+            frame.build.facts = frame.facts.assume(condition)
 
     def _bind(self, frame: Frame, given: set[str]) -> None:
         """Any configuration for what is given, and defaults for what is not."""

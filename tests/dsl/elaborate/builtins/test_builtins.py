@@ -6,6 +6,7 @@ from math import erf
 import numpy as np
 import pytest
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
@@ -404,3 +405,29 @@ def test_random_numbers_are_in_their_range_for_every_word(
     assert 0 <= uniform[0] < 1
     radius = np.sqrt(-2 * np.log1p(-np.float64(wanted)))
     np.testing.assert_allclose(normal, radius * np.cos(2 * np.pi * wanted), 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        ("floor(7 * share)", 5),
+        ("round(7 * share)", 5),
+        ("int(7 * share)", 5),
+        ("7 * share // 1", 5),
+        ("7 * share // 0.5", 10),
+        ("floor(share - 3) + 4", 1),
+        ("floor(7)", 7),
+    ],
+)
+def test_a_number_that_is_rounded_is_a_size(size: str, found: int) -> None:
+    text = f"block Net(share: real = 0.75)() -> [{size}]:\n  return random_uniform([{size}])\n"
+    (value,) = drawn(text)
+    assert value.shape == (found,)
+
+
+@pytest.mark.parametrize("given", ["1e300 * 1e300", '"x"', "true"])
+def test_what_cannot_be_rounded_is_refused(given: str) -> None:
+    result = pipeline.check(
+        Source("net.mgn", f"model net = linear(floor({given}))\n"), lambda _: None
+    )
+    assert [report.code for report in result.reports] == ["E0203"]

@@ -481,3 +481,34 @@ def test_below_a_block_that_may_be_any_no_other_has_a_path(body: str) -> None:
     assert codes(text) == ["E0205"]
     apart = text.replace("part: fc", "parts: fc").replace("part[1]: fc", "part[2]: fc")
     assert codes(apart) == []
+
+
+OF_VALUES = """
+block take(c)(ids: i32[m]) -> [m]
+    where 0 <= ids, ids < c:
+  return gather(zeros([c]), ids)
+block less(c)(ids: i32[m]) -> [m]
+    where 0 <= ids, ids < c - 1, c > 1:
+  return gather(zeros([c - 1]), ids)
+block any(_c)(ids: i32[m]) -> [m] = f32(ids)
+block Net(c, f=take(c))(ids: i32[n]) -> [n]
+    where 0 <= ids, ids < c:
+  return f(ids)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("take(3)", ""),
+        ("take(4)", ""),
+        ("any(1)", ""),
+        ("take(2)", "`take` needs `ids < c, that is ids' < 2`"),
+        ("less(3)", "`less` needs `ids < c - 1, that is ids' < 2`"),
+    ],
+)
+def test_facts_of_a_header_about_values_are_those_of_what_is_given(given: str, reason: str) -> None:
+    text = f"{OF_VALUES}model net = Net(3, {given})\n"
+    reports = pipeline.check(Source("net.mgn", text), lambda _: None).reports
+    assert [each.code for each in reports] == ["E0221"] * bool(reason)
+    assert [each.label.text for each in reports if each.label] == [reason] * bool(reason)

@@ -28,7 +28,7 @@ REFUSED = {
     "7 // 0": ("E0203", "this needs a divisor other than zero", "this is the size 0"),
     "n // 0": ("E0203", "this needs a divisor other than zero", "this is the size 0"),
     "n % 0": ("E0203", "this needs a divisor other than zero", "this is the size 0"),
-    "2.5 // 2": ("E0203", "this needs a tensor to return", "this is the number 1.0"),
+    "2.5 // 2": ("E0203", "this needs a tensor to return", "this is the size 1"),
     "2.5 % 2": ("E0203", "this needs a tensor to return", "this is the number 0.5"),
     "1.5 ** 2": ("E0203", "this needs a tensor to return", "this is the number 2.25"),
     "x % 2": (
