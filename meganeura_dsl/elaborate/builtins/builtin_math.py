@@ -100,10 +100,10 @@ def where(call: BuiltinCall) -> ElabValue:
     a, b = tensor_values.promoted(
         call.frame, call.span, *tensor_arithmetic.lift(call.frame, call.span, left, right)
     )
-    names = ("then", "otherwise")
+    names = ("the first choice", "the second choice")
     a, b = tensor_arithmetic.align(call.frame, call.span, call.name, (a, b), names)
     condition, a = tensor_arithmetic.align(
-        call.frame, call.span, call.name, (condition, a), ("the condition", "then")
+        call.frame, call.span, call.name, (condition, a), ("the condition", "the first choice")
     )
     a, b = tensor_arithmetic.align(call.frame, call.span, call.name, (a, b), names)
     return call.add(ops.Where(), condition, a, b)

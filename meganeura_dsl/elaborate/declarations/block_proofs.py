@@ -261,7 +261,8 @@ def _follows(problem: Problem, others: tuple[Problem, ...]) -> bool:
     if least is None:
         return False
     needed = int(least[2] or 1) * int(least[3])
-    divisors = (re.fullmatch(rf"{least[1]} % (\d+) == 0", _fact(each)) for each in others)
+    clauses = (clause for each in others for clause in _fact(each).split(", "))
+    divisors = (re.fullmatch(rf"{least[1]} % (\d+) == 0", clause) for clause in clauses)
     return any(each is not None and int(each[1]) >= needed for each in divisors)
 
 

@@ -53,19 +53,36 @@ def of_each_row(table: str, ids: str, rank: int) -> str:
     return f"gather({table}, {one}, axis={rank}, batch={rank})[{', '.join([*':' * rank, '0'])}]"
 
 
+def _of_each_example(op: ops.Gather, table: Tensor, ids: Tensor, call: str) -> Help | None:
+    """The `gather` along an axis behind those that the table and the ids have in common."""
+    first = op.axis
+    if op.batch or not first or table.type.shape[:first] != ids.type.shape[:first]:
+        return None
+    if not re.fullmatch(r"gather\(.+, axis=\d+\)", call):
+        return None
+    rows = " and ".join(f"`{show(size)}`" for size in ids.type.shape[:first])
+    text = f"each row takes the ids of all rows here: for those of its own of {rows}"
+    return Help(text, f"{call[:-1]}, batch={first})")
+
+
 def one_of_each_row(value: Tensor) -> Help | None:
     """The `gather` of one entry of each row, where one of all rows was gathered for each.
 
     None unless as many entries were gathered as there are rows.
     """
+    behind = False
     while not isinstance(value.op, ops.Gather):
-        before = main_operand(value)
-        if before is None or before.type.shape != value.type.shape:
+        is_part = isinstance(value.op, ops.Slice | ops.Reshape)
+        before = value.operands[0] if is_part else main_operand(value)
+        if before is None or (not is_part and before.type.shape != value.type.shape):
             return None
+        behind = behind or is_part
         value = before
     table, ids = value.operands
-    is_all = (value.op.axis, value.op.batch) == (1, 0) and ids.type.rank == 1
     span = value.origin.span
+    if span is not None and ids.type.rank > 1:
+        return _of_each_example(value.op, table, ids, " ".join(span.text.split()))
+    is_all = (value.op.axis, value.op.batch) == (1, 0) and ids.type.rank == 1 and not behind
     if not is_all or table.type.shape[0] != ids.type.shape[0] or span is None:
         return None
     found = re.fullmatch(r"gather\((.+), (?:axis=)?(?:1|-1)\)", " ".join(span.text.split()))

@@ -7,6 +7,7 @@ from itertools import combinations
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.shape_cures import side_of
 from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.symbolic.conditions import Compare, Condition
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax.problems.block_text import split_top
 
@@ -32,6 +33,22 @@ def other_axis(code: str, operands: Sequence[Tensor], same: Same) -> Help | None
         return None
     words = "all other axes are one size along this one"
     return Help(words, f"concat({found['given']}, axis={fitting[0]})")
+
+
+def claims_of(code: str, operands: Sequence[Tensor]) -> list[Condition]:
+    """The equalities of sizes that a `concat` needs; none for another call."""
+    found = _CALL.fullmatch(" ".join(code.split()))
+    ranks = {each.type.rank for each in operands}
+    if found is None or len(ranks) != 1:
+        return []
+    first, *others = (each.type.shape for each in operands)
+    along = int(found["axis"]) % len(first)
+    return [
+        Compare("==", first[axis], shape[axis])
+        for shape in others
+        for axis in range(len(first))
+        if axis != along
+    ]
 
 
 def stretched(code: str, operands: Sequence[Tensor], same: Same) -> Help | None:

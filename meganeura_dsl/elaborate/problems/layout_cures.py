@@ -49,13 +49,21 @@ def layout_pattern(
     )
 
 
-def rearranged(call: str, before: str, place: int, pattern: str) -> str:
-    """A call whose argument at a place is rearranged; `before` is the text before the call."""
+def rearranged(call: str, before: str, place: int, pattern: str, name: str = "") -> str:
+    """A call whose argument at a place, or of a name, is rearranged.
+
+    `before` is the text before the call.
+    """
     shown = " ".join(call.split())
     if re.search(r"\|>\s*$", before):
         return f"rearrange({pattern}) |> {shown}" if place == 0 else f"rearrange(..., {pattern})"
     found = re.fullmatch(r"(.*?\w)\((.*)\)", shown)
     given = split_top(found[2]) if found else []
+    for at, each in enumerate(given):
+        key, sign, value = each.partition("=")
+        if found is not None and name and sign and key.strip() == name:
+            given[at] = f"{name}=rearrange({value.strip()}, {pattern})"
+            return f"{found[1]}({', '.join(given)})"
     if found is None or place >= len(given) or "=" in given[place]:
         return f"rearrange(..., {pattern})"
     given[place] = f"rearrange({given[place]}, {pattern})"

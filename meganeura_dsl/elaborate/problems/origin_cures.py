@@ -67,8 +67,21 @@ def whole_before(value: Tensor, wanted: Shape, same: Same) -> Help | None:
     text = f"it is as declared before `{code}`, which takes an axis away: leave that out"
     found = re.fullmatch(r"\w+\((.*)\)", code)
     given = split_top(found[1]) if found else []
+    count = _added_up(given[0], made[2]) if code.startswith("mean(") and given else ""
+    if count:
+        text = f"`{given[0]}` is the sum of a loop, and `{code}` takes an axis away: the mean is"
+        return Help(text, f"{given[0]} / {count}")
     is_called = bool(given) and re.fullmatch(r"-?\d+|axis *=.*", given[0]) is None
     return Help(text, given[0] if is_called else None)
+
+
+def _added_up(name: str, span: Span) -> str:
+    """The number of values that a `for` before a place adds up to a name; empty if none does."""
+    block = block_before(span.source.text[: span.start])
+    added = rf"\1 +{re.escape(name)} = {re.escape(name)} \+ "
+    loop = rf"^( +)for \w+ in 0\.\.(\w+):\n(?:\1 +.*\n)*?{added}"
+    found = re.search(loop, block, re.MULTILINE)
+    return "" if found is None else found[2]
 
 
 def channels_kept(value: Tensor) -> Help | None:
@@ -311,6 +324,16 @@ class Projection:
         results = re.findall(r"\[([^\]]*)\]", header.rpartition("->")[2].partition("where")[0])
         axes = split_top(results[0]) if len(results) == 1 else []
         return "->" in header and self.axis < len(axes) and axes[self.axis] == show(size)
+
+    def projected(self, name: str, shape: Shape, wanted: Size) -> Help | None:
+        """The projection of a side by the layer whose channels are on this axis."""
+        label = free_label("project", self.block)
+        if self.axis == len(shape) - 1:
+            return Help(f"project `{name}`", f"{name} |> {label}: linear({show(wanted)})")
+        if self.axis == 1 and len(shape) in (3, 4, 5):
+            layer = f"conv{len(shape) - 2}d({show(wanted)}, 1)"
+            return Help(f"project `{name}`", f"{name} |> {label}: {layer}")
+        return None
 
     def shortcut(self, name: str, shape: Shape, wanted: Size) -> Help | None:
         """The projection of a side that keeps its size, by the kind of layer that changed it."""

@@ -1,6 +1,7 @@
 """Cures of rearrangements: patterns that fit the tensor that is there."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from meganeura_dsl.diagnostics.other_names import Answer, Form
@@ -62,6 +63,54 @@ def numbers_cure(node: ast.Rearrangement, shape: Shape, known: Collection[str]) 
         return None
     code = text.replace(found[0], f"[{', '.join(named)}] -> [{', '.join(target)}]")
     return Help(f"it is {show_shape(shape)} here: a name takes the size that is there", code)
+
+
+def factor_cure(node: ast.Rearrangement, axis: int, wanted: str, found: str) -> Help | None:
+    """The pattern with the name of the axis that is there in place of another factor of it.
+
+    `wanted` and `found` are products that differ in one name, as `hd*heads` and `hd*groups` do.
+    """
+    factors = [Counter(each.split("*")) for each in (wanted, found)]
+    ours, theirs = factors[0] - factors[1], factors[1] - factors[0]
+    if ours.total() != 1 or theirs.total() != 1 or not factors[0] & factors[1]:
+        return None
+    (mine,), (other,) = ours, theirs
+    text = " ".join(node.span.text.split())
+    if not (mine.isidentifier() and other.isidentifier()) or re.search(rf"\b{other}\b", text):
+        return None
+    words = f"axis {axis} holds `{other}`, and not `{mine}`: split it so"
+    return Help(words, re.sub(rf"\b{mine}\b", other, text))
+
+
+def numbers_apart_cure(node: ast.Rearrangement, known: Collection[str]) -> Help | None:
+    """The pattern with a number of its source written as the two numbers of its target.
+
+    One of them takes a new name, as equal axes are told apart by theirs: `c * 4` to `h * 2` and
+    `w * 2` is `c * 2 * b` to `h * 2` and `w * b`.
+    """
+    text = " ".join(node.span.text.split())
+    found = re.search(r"\[([^\]]*)\] -> \[([^\]]*)\]", text)
+    if found is None:
+        return None
+    sides = [[re.split(r"\s*\*\s*", entry) for entry in split_top(found[at])] for at in (1, 2)]
+    source, target = ([f for entry in side for f in entry if f.isdecimal()] for side in sides)
+    if len(source) != 1 or len(target) != 2 or int(source[0]) != int(target[0]) * int(target[1]):
+        return None
+    names = [each for each in ("b", "k", "e") if each not in known and each not in text]
+    if not names:
+        return None
+    last = [at for at, entry in enumerate(sides[1]) for f in entry if f.isdecimal()][-1]
+    before = [[f"{target[0]} * {names[0]}" if f == source[0] else f for f in e] for e in sides[0]]
+    behind = [
+        [names[0] if at == last and f == target[1] else f for f in entry]
+        for at, entry in enumerate(sides[1])
+    ]
+    shown = [", ".join(" * ".join(entry) for entry in side) for side in (before, behind)]
+    words = (
+        f"{source[0]} is {target[0]} * {target[1]}: write it so, with a name for one of them, as\n"
+        "equal axes are told apart by their names"
+    )
+    return Help(words, text.replace(found[0], f"[{shown[0]}] -> [{shown[1]}]"))
 
 
 def new_name_answer(unknown: Sequence[str], sizes: Sequence[str], entry: str) -> Answer:

@@ -64,6 +64,20 @@ def helpful_fact(facts: Facts, condition: Condition) -> Condition | None:
     return None if fact is None or _pins(facts, fact) else fact
 
 
+def helpful_facts(facts: Facts, first: Condition, claims: Sequence[Condition]) -> str:
+    """A helpful fact, and those by which further claims hold, each where those before do not do.
+
+    A claim that no fact helps adds none.
+    """
+    stated, known = [first], facts.assume(first)
+    for claim in claims:
+        fact = None if known.proves(claim) else helpful_fact(known, claim)
+        if fact is not None:
+            stated.append(fact)
+            known = known.assume(fact)
+    return ", ".join(map(show_condition, stated))
+
+
 def _pins(facts: Facts, fact: Condition) -> bool:
     """True if a fact, with those that are known, makes two sizes equal, or one a certain number.
 
@@ -239,4 +253,10 @@ def refusal(
         if cure is None and around is not None and condition.operator == "==":
             cure = skip_cure(code, operands, around, same)
         return TypeRuleBroken(location, advice, found, cure)
-    return MissingFact(location, reason, *sides, example, show_condition(fact))
+    return MissingFact(
+        location,
+        reason,
+        *sides,
+        example,
+        helpful_facts(facts, fact, join_cures.claims_of(location.span.text, operands)),
+    )

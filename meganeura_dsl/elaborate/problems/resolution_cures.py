@@ -29,6 +29,11 @@ _STRIDE = re.compile(
     r"(?:[\w.\[\]{}]+:\s*)?conv[12]d\([^,]+, \w+, (?:stride=)?([A-Za-z_]\w*)\b.*\)"
 )
 """A convolution whose stride has a name."""
+_UNSTRIDED = re.compile(
+    r"(?P<begin>(?:[\w.\[\]{}]+:\s*)?conv[12]d\((?:[^(),=]|\([^()]*\))+, *\w+)"
+    r"(?P<rest>(?:, *(?!stride)\w+ *= *[^=]+)*)\)"
+)
+"""A convolution without a stride."""
 _SCALES = (2, 3, 4, 8, 16, 32)
 
 
@@ -160,6 +165,48 @@ def shortcut_cure(
                 return Help(text, applied)
             return _where_it_changes(text, name, applied, stride, shape[1], wanted[1], same)
     return None
+
+
+def stride_cure(value: Tensor, other: Tensor, same: Same, source_of: SourceOf) -> Help | None:
+    """The stride of a layer on the way to a value, with which it has the rows of another one.
+
+    It is that of a layer on the way to the other. A layer of both keeps its arguments.
+    """
+    sizes, wanted = value.type.shape[2:], other.type.shape[2:]
+    if value.type.rank != other.type.rank or value.type.rank not in (3, 4):
+        return None
+    beside = list(made_from(other, source_of))
+    strides = dict.fromkeys(found for _, code in beside if (found := _stride_of(code)))
+    fitting = [
+        stride
+        for stride in strides
+        if all(
+            same((size - 1) // (int(stride) if stride.isdecimal() else dim(stride)) + 1, to)
+            for size, to in zip(sizes, wanted, strict=True)
+        )
+    ]
+    shared = {code for _, code in beside}
+    layers = [
+        (found, each)
+        for each, code in made_from(value, source_of)
+        if code not in shared and (found := _UNSTRIDED.fullmatch(code)) is not None
+    ]
+    layers = [(found, each) for found, each in layers if each.type.shape[2:] == sizes]
+    calls = list(dict.fromkeys(found[0] for found, _ in layers))
+    if len(fitting) != 1 or len(calls) != 1:
+        return None
+    found = layers[0][0]
+    text = f"the other side moves by {fitting[0]}, and this layer by 1: give it the same stride"
+    return Help(text, f"{found['begin']}, stride={fitting[0]}{found['rest'] or ''})")
+
+
+def _stride_of(code: str) -> str:
+    """The stride of a convolution, a name or a number above 1; empty if it has none."""
+    call = re.fullmatch(r"(?:[\w.\[\]{}]+:\s*)?conv[12]d\((.*)\)", code)
+    given = split_top(call[1]) if call else []
+    named = next((e.split("=")[1].strip() for e in given if re.match(r"stride *=", e)), "")
+    stride = named or (given[2] if len(given) > 2 and "=" not in given[2] else "")
+    return stride if re.fullmatch(r"[A-Za-z_]\w*|[2-9]", stride) else ""
 
 
 def _where_it_changes(

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
-from meganeura_dsl.elaborate.problems.window_cures import Same, SourceOf
+from meganeura_dsl.elaborate.problems.window_cures import Same, SourceOf, causal_part
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
@@ -113,6 +114,27 @@ def tokens_last_cure(first: Tensor, other: Tensor, source_of: SourceOf) -> Help 
     return Help(text, f"rearrange({before}[{n}, {c}, {h}, {w}] -> [{n}, {h} * {w}, {c}])")
 
 
+def causal_result(
+    value: Tensor, written: str, wanted: Shape, same: Same, source_of: SourceOf
+) -> Help | None:
+    """The first steps of a result that a `conv1d` with the padding of a causal one makes longer.
+
+    `written` is the result as the block returns it. None unless its other axes are as wanted.
+    """
+    found = value.type.shape
+    if len(found) != 3 or len(wanted) != 3 or not all(map(same, found[:2], wanted[:2])):
+        return None
+    code = f"({written})" if "|>" in written else written
+    for each, _ in made_from(value, source_of):
+        applied = source_of(each)
+        if applied is None or each.type.shape != found:
+            continue
+        cure = causal_part(code, (wanted[2], found[2]), applied, same)
+        if cure is not None:
+            return replace(cure, code=f"{code}[:, :, :{show(wanted[2])}]")
+    return None
+
+
 def channels_last_cure(
     value: Tensor, wanted: Shape, same: Same, source_of: SourceOf
 ) -> Help | None:
@@ -124,9 +146,11 @@ def channels_last_cure(
         return None
     if not same(value.type.shape[1], wanted[2]):
         return None
+    last = ""
     for each, text in made_from(value, source_of):
         if not _CONVOLUTION.fullmatch(text) or each.type.rank != 3:
             continue
+        last = last or text
         applied = source_of(each)
         given = each.operands if applied is None else applied.operands
         source = next((one for one in given if one.type.rank == 3), None)
@@ -135,9 +159,11 @@ def channels_last_cure(
         (n, s, d), c = map(show, source.type.shape), show(each.type.shape[1])
         if not all(map(is_written, (n, s, d, c))):
             return None
+        there, back = (f"rearrange([{n}, {s}, {d}] -> [{n}, {d}, {s}]) |> {text}", last)
+        last_channels = show(value.type.shape[1])
+        code = there if text == last else f"{there}\n{back}"
         return Help(
             f"the channels are taken from axis 1, which is {s} here: move them there, and back",
-            f"rearrange([{n}, {s}, {d}] -> [{n}, {d}, {s}]) |> {text} "
-            f"|> rearrange([{n}, {c}, {s}] -> [{n}, {s}, {c}])",
+            f"{code} |> rearrange([{n}, {last_channels}, {s}] -> [{n}, {s}, {last_channels}])",
         )
     return None

@@ -287,7 +287,7 @@ def _solved(
         found = _spatial(value, walk, changes)
         return found is not None and all(map(same, found, wanted[2:]))
 
-    for kind, tier in enumerate((_kept, _kept_in_all, _other_numbers)):
+    for kind, tier in enumerate((_kept, _kept_in_all, _kept_alone, _other_numbers)):
         fitting = [each for each in tier(windows) if solves(each)]
         least = min((_cost(each) for each in fitting), default=0)
         fitting = [each for each in fitting if _cost(each) == least]
@@ -333,6 +333,14 @@ def _kept_in_all(windows: list[Window]) -> Iterator[Changes]:
     for chosen in (convolutions, [*convolutions, *overlapping]):
         if chosen:
             yield {each: replace(each, pad=each.keeping or 0) for each in chosen}
+
+
+def _kept_alone(windows: list[Window]) -> Iterator[Changes]:
+    """Padding that keeps the size in one of several unpadded convolutions of the same numbers."""
+    for group in _groups(windows):
+        for each in group:
+            if len(group) > 1 and each.pad == 0 and each.keeping and not each.is_pool:
+                yield {each: replace(each, pad=each.keeping)}
 
 
 def _other_numbers(windows: list[Window]) -> Iterator[Changes]:

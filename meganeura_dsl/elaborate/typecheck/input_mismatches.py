@@ -1,6 +1,7 @@
 """Problems of tensors whose shape does not match the input they are given for."""
 
 import re
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
@@ -12,6 +13,7 @@ from meganeura_dsl.elaborate.problems.argument_cures import (
     other_part,
     rank_cure,
 )
+from meganeura_dsl.elaborate.problems.axis_calls import other_layout
 from meganeura_dsl.elaborate.problems.gather_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import map_cure
 from meganeura_dsl.elaborate.problems.layout_cures import layout_pattern, rearranged
@@ -33,6 +35,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     size_names_of,
 )
 from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, is_size, is_tensor, show_shape
+from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
@@ -261,7 +264,10 @@ def _laid_out(
     if found is None:
         return None
     text, pattern = found
-    return Help(text, rearranged(span.text, span.source.text[: span.start], place, pattern))
+    before = span.source.text[: span.start]
+    return other_layout(value, wanted, is_same) or Help(
+        text, rearranged(span.text, before, place, pattern, item.name)
+    )
 
 
 def _expanded(inner: Frame, item: ast.Input, value: Tensor, call: str) -> Help | None:
@@ -297,6 +303,12 @@ def _label_layout(inner: Frame, span: Span, labels: Tensor, logits: Tensor) -> H
     classes = classes if len(given) < len(rows) else None
     of_logits = layout_pattern(logits.type.shape, (*given, classes), known, is_same)
     before = span.source.text[: span.start]
+    moved = other_layout(logits, (*given, classes), is_same)
+    if of_logits is not None and moved is not None and moved.code is not None:
+        inside = logits.origin.span
+        written = "" if inside is None else " ".join(inside.text.split())
+        call = " ".join(span.text.split())
+        return replace(moved, code=call.replace(written, moved.code)) if written else moved
     if of_logits is not None and (of_labels is None or len(given) < len(rows)):
         text = "give the logits the axes of the labels, and the classes behind them"
         return Help(text, rearranged(span.text, before, 0, of_logits[1]))
@@ -354,6 +366,16 @@ def _labels_problem(
     sides = side_of(names[0], labels.type.shape), side_of(names[1], logits.type.shape)
     known = {axis for side in sides for axis in side.axes}
     stretched = {mismatch.wanted, mismatch.found} if mismatch.axis is not None else {1}
+    cure = one_of_each_row(labels) or one_of_each_row(logits)
+    if cure is not None:
+        return LabelsMismatch(
+            location,
+            *shapes,
+            axis,
+            cure,
+            ("the target", "the prediction"),
+            is_stretched=1 in stretched,
+        )
     cure = elementwise_cure(*sides, known)
     if labels.type.rank == logits.type.rank or cure is None or "rearrange(" not in str(cure.code):
         cure = _of_values((labels, logits), names, mismatch, source_of)
@@ -373,11 +395,9 @@ def _of_values(
     pair: tuple[Tensor, Tensor], names: tuple[str, str], mismatch: Mismatch, source_of: SourceOf
 ) -> Help:
     """Returns the cure of a target and a prediction that differ, by how they were computed."""
-    cure = one_of_each_row(pair[0]) or one_of_each_row(pair[1])
+    cure: Help | None = None
     target, prediction = (each.type.shape for each in pair)
     at = mismatch.axis
-    if cure is not None:
-        return cure
     if at is None or len(target) != len(prediction):
         ranks = f"{len(target)} and {len(prediction)} axes"
         return Help(f"they have {ranks}: compute both with one shape, as nothing is stretched")
@@ -408,6 +428,8 @@ def _of_rows(labels: Tensor, logits: Tensor, call: str, source_of: SourceOf) -> 
     one_row = one_row_cure(logits, axis, source_of) if given == 1 else None
     if one_row is not None:
         return words, one_row
+    if isinstance(labels.op, ops.Iota) and labels.type.rank == 1:
+        return words, Help("each row has one label: count the rows", f"iota({show(rows)})")
     more = rows - given
     written = re.match(r"\w+(?:\([^()]*\))?\((?P<logits>[\w.]+),", call)
     if isinstance(more, int) and more > 0:

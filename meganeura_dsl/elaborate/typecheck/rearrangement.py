@@ -9,7 +9,12 @@ from operator import eq
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UnknownAxis, UnknownName
-from meganeura_dsl.elaborate.problems.pattern_cures import numbers_cure, rank_cure
+from meganeura_dsl.elaborate.problems.pattern_cures import (
+    factor_cure,
+    numbers_apart_cure,
+    numbers_cure,
+    rank_cure,
+)
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of, reversed_fact
 from meganeura_dsl.elaborate.problems.shape_cures import order_cure, other_input_cure
 from meganeura_dsl.elaborate.problems.shape_problems import (
@@ -201,7 +206,9 @@ class Rearranger:
             if surplus
         ]
         found = "\n".join([str(value.type), *parts])
-        return ProblemError(RearrangeMismatch(self.outer.location(self.span), fault, found))
+        cure = numbers_apart_cure(self.node, self.frame.names)
+        location = self.outer.location(self.span)
+        return ProblemError(RearrangeMismatch(location, fault, found, cure=cure))
 
     def _ambiguous(
         self,
@@ -277,6 +284,9 @@ class Rearranger:
             named = numbers_cure(self.node, value.type.shape, self.frame.names)
             cure = self._of_heads(value, wanted, axes) or order_cure(axes, wanted, mismatch.axis)
             cure = cure or self._by_windows(value, named) or named
+            if not mismatch.unknown:
+                sides = show(mismatch.wanted), show(mismatch.found)
+                cure = cure or factor_cure(self.node, mismatch.axis, *sides)
             cure = cure or self._of_queries(value, mismatch.axis, mismatch.wanted)
             cure = cure or self._named(mismatch.axis, wanted[mismatch.axis], axes[mismatch.axis])
         return ProblemError(RearrangeMismatch(location, fault, found, example, fact, cure))

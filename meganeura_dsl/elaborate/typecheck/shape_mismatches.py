@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems import origin_cures, resolution_cures, vector_cures
+from meganeura_dsl.elaborate.problems.axis_calls import other_layout
 from meganeura_dsl.elaborate.problems.gather_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.path_cures import other_question, path_cure
-from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact, helpful_facts
 from meganeura_dsl.elaborate.problems.sequence_cures import tokens_last_cure
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     MissingFact,
     ShapeMismatch,
 )
-from meganeura_dsl.elaborate.problems.width_cures import kept_width
-from meganeura_dsl.elaborate.problems.window_cures import causal_part, meeting_cure
+from meganeura_dsl.elaborate.problems.width_cures import kept_width, made_width
+from meganeura_dsl.elaborate.problems.window_cures import SourceOf, causal_part, meeting_cure
 from meganeura_dsl.elaborate.problems.written_numbers import numbers_cure
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.tensor_values import equal
@@ -27,10 +28,13 @@ from meganeura_dsl.elaborate.values import (
     Tensor,
     show_shape,
 )
-from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.problems.block_text import split_top
+
+_LONGEST_NAME = 32
+"""Characters of an argument of `where` that stands for itself in a message."""
 
 
 def shape_mismatch(
@@ -47,12 +51,14 @@ def shape_mismatch(
     left_axis, right_axis = (
         (large_axis, small_axis) if left.type.rank >= right.type.rank else (small_axis, large_axis)
     )
-    shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
     called = _arguments_of(span) if operator == "where" else {}
     written = (
         side_of(called.get(names[0], names[0]), left.type.shape),
         side_of(called.get(names[1], names[1]), right.type.shape),
     )
+    if all(len(side.name) <= _LONGEST_NAME for side in written):
+        names = (written[0].name, written[1].name)
+    shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
     example = example_of(verdict, shapes)
     sizes = left.type.shape[left_axis], right.type.shape[right_axis]
     fact = helpful_fact(frame.facts, Compare("==", *sizes))
@@ -63,7 +69,10 @@ def shape_mismatch(
             for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
         )
         what = f"the two sides of `{operator}` agree"
-        return MissingFact(location, what, texts[0], texts[1], example, show_condition(fact))
+        trailing = zip(reversed(left.type.shape), reversed(right.type.shape), strict=False)
+        claims = [Compare("==", *sides) for sides in trailing]
+        stated = helpful_facts(frame.facts, fact, claims[::-1])
+        return MissingFact(location, what, texts[0], texts[1], example, stated)
     changed = _changes(
         frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
     )
@@ -77,6 +86,7 @@ def shape_mismatch(
     cure = cure or unmerged_cure(larger, smaller, frame.state.values.source_of)
     sides = sorted(zip(names, pair, strict=True), key=lambda each: each[1].type.rank)
     cure = cure or origin_cures.kept_axis_cure(sides[1], sides[0])
+    cure = cure or _other_layout(frame, left, right)
     cure = cure or elementwise_cure(*written, frame.names) or _window_cure(frame, left, right)
     cure = cure or _cure_by_origin(
         frame, span, operator, pair, names, (left_axis, right_axis), changed
@@ -113,8 +123,18 @@ def _other_question(
 def _arguments_of(span: Span) -> dict[str, str]:
     """Returns the texts of the arguments of a `where`, by their names in messages."""
     inside = " ".join(span.text.split()).partition("(")[2].removesuffix(")")
-    names = ("the condition", "then", "otherwise")
+    names = ("the condition", "the first choice", "the second choice")
     return dict(zip(names, split_top(inside), strict=False))
+
+
+def _other_layout(frame: Frame, left: Tensor, right: Tensor) -> Help | None:
+    """The call that laid out the axes of one side, so that both sides have one shape."""
+
+    def same(one: Size, other: Size) -> bool:
+        return isinstance(equal(frame, one, other), Proved)
+
+    first, second = left.type.shape, right.type.shape
+    return other_layout(right, first, same) or other_layout(left, second, same)
 
 
 def _window_cure(frame: Frame, left: Tensor, right: Tensor) -> Help | None:
@@ -184,7 +204,33 @@ def _cure_by_origin(
                 at, wanted = axes[0], sides[0][1][axes[0]]
                 cure = kept_width(side, at, wanted, sides[0][0], source_of)
             cure = cure or origin_cures.projection_cure(sides[0], sides[1], between)
+    if not changed and axes[0] == axes[1] and not frame.choices.words:
+        between = origin_cures.Projection(operator, axes[0], config, text, "")
+        cure = cure or _by_declared_size(pair, names, between, source_of)
     return cure
+
+
+def _by_declared_size(
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    between: origin_cures.Projection,
+    source_of: SourceOf,
+) -> Help | None:
+    """The layer of one side with the size that the other side has, and that the block declares.
+
+    Where the layer has the declared size, the other side is projected.
+    """
+    at = between.axis
+    sizes = pair[0].type.shape[at], pair[1].type.shape[at]
+    known = {name for size in sizes for name in re.findall(r"[A-Za-z_]\w*", show(size))}
+    for place in (0, 1):
+        made = made_width(pair[place], at, sizes[1 - place], source_of, known)
+        if made is not None and between.declares(sizes[1 - place]):
+            return made
+        other = names[1 - place]
+        if made is not None and between.declares(sizes[place]) and other.isidentifier():
+            return between.projected(other, pair[1 - place].type.shape, sizes[place])
+    return None
 
 
 def _of_vectors(
@@ -219,6 +265,8 @@ def _other_resolution(
     cure = None
     for kept, changed in ((left, right), (right, left)):
         cure = cure or resolution_cures.shortcut_cure(kept, changed, same, source_of, block)
+    for kept, changed in (pair, pair[::-1]):
+        cure = cure or resolution_cures.stride_cure(kept, changed, same, source_of)
     return cure or resolution_cures.rescaled_cure(left, right, same)
 
 

@@ -1,6 +1,7 @@
 """Advice for a clause of `where` that a call does not meet."""
 
 import re
+from math import gcd
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.layout_cures import (
@@ -50,16 +51,19 @@ def too_many_advice(inner: Frame, block: ast.Block, clause: ast.Expression, call
         for at, entry in enumerate(item.type.shape.entries)
         if isinstance(entry, ast.Name) and entry.text == axis.text
     ]
-    if len(places) != 1 or not isinstance(given, int) or inner.module.is_library:
+    if not places or not isinstance(given, int) or inner.module.is_library:
         return ""
-    (item, at), value = places[0], inner.names[places[0][0].name]
     around = {} if inner.parent is None else inner.parent.names
-    line = call.source.line(call.line)
-    named = [name for name, each in around.items() if each is value and name in line]
-    part = f"{named[0] if named else item.name}[{':, ' * at}:{most}]"
+    line, parts = call.source.line(call.line), list[str]()
+    for item, at in places:
+        value = inner.names[item.name]
+        named = [name for name, each in around.items() if each is value and name in line]
+        parts.append(f"`{named[0] if named else item.name}[{':, ' * at}:{most}]`")
     is_config = isinstance(limit, ast.Name) and limit.text in {x.name for x in block.parameters}
     other = f", or make it with `{limit.span.text}={given - more}`" if is_config else ""
-    return f"`{item.name}` has {given} and may have {most}: pass `{part}`{other}"
+    inputs = " and ".join(f"`{item.name}`" for item, _ in places)
+    verb = "have" if len(places) > 1 else "has"
+    return f"{inputs} {verb} {given} and may have {most}: pass {' and '.join(parts)}{other}"
 
 
 def smallest_size_advice(
@@ -89,9 +93,23 @@ def smallest_size_advice(
             inner.names[name] = size
             if clause_condition(clause, inner, block) is True:
                 inner.names[name] = given
-                return f"the smallest `{name}` that works is {size}"
+                return f"the smallest `{name}` that works is {size}{_or_divides(clause, given)}"
         inner.names[name] = given
     return ""
+
+
+def _or_divides(clause: ast.Expression, given: int) -> str:
+    """The words for the number nearest to that of `c % 32 == 0` that divides a size."""
+    match clause:
+        case ast.Binary(
+            operator="==",
+            left=ast.Binary(operator="%", right=ast.Integer(value=divisor)),
+            right=ast.Integer(value=0),
+        ) if gcd(divisor, given) > 1:
+            common = gcd(divisor, given)
+            return f";\n{given} is divided by {common}, if {divisor} may be that"
+        case _:
+            return ""
 
 
 def _divisors(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:

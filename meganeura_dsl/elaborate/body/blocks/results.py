@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.problems.result_cures import (
 from meganeura_dsl.elaborate.problems.result_names import count_cure
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByIteration
 from meganeura_dsl.elaborate.problems.sequence_cures import (
+    causal_result,
     channels_last_cure,
     last_step_cure,
     picture_last_cure,
@@ -153,6 +154,7 @@ def _result_mismatch(
             other_join(value, wanted.shape, same)
             or (one_of_each_row(value) if same_shape(wanted.shape, found.shape[:1]) else None)
             or window_cure(value, wanted.shape, same, source_of, inner.may_change)
+            or causal_result(value, written, wanted.shape, same, inner.state.values.layer_of)
             or last_step_cure(value, written, wanted.shape, _bound_alone(inner, block), source_of)
             or channels_last_cure(value, wanted.shape, same, source_of)
             or picture_last_cure(value, wanted.shape, same, source_of)
