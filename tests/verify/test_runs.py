@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from meganeura_verify import CertificateError
 from meganeura_verify.__main__ import main
-from meganeura_verify.runs import check_runs, read_rules
+from meganeura_verify.runs import check_runs, read_nodes, read_rules
 
 from fuzz.json_mutants import json_mutant
 from meganeura.cli.driver.stages import compiled_model, compiled_step
@@ -27,8 +27,10 @@ from meganeura_dsl.ir.cost_model import DeviceModel
 from meganeura_dsl.ir.types import example_sizes
 from meganeura_dsl.resources import standard_model_names
 from meganeura_dsl.transforms.egraph import optimize
+from meganeura_dsl.transforms.egraph.certificates.chain_search import ChainSearch
 from meganeura_dsl.transforms.egraph.certificates.graph_record import graph_record
-from meganeura_dsl.transforms.egraph.certificates.guide import rules_text
+from meganeura_dsl.transforms.egraph.certificates.guide import guide_of, rules_text
+from meganeura_dsl.transforms.egraph.certificates.relevance import relevant
 from meganeura_dsl.transforms.egraph.certificates.run_certificate import (
     NoChainError,
     certificate,
@@ -96,6 +98,19 @@ def test_a_loop_is_certified_with_its_body() -> None:
         each["after"] = "0" * 64
     with pytest.raises(CertificateError, match="no earlier run is about this body"):
         check_runs(whole)
+
+
+def test_the_chain_is_found_in_the_places_that_the_second_graph_is_due_to() -> None:
+    """And a rule that may be of use in some classes is looked for in these alone."""
+    done = optimized("digits_mlp", "train")[1]
+    before, after = graph_record(done.evidence.before), graph_record(done.graph)
+    guide = guide_of(done.evidence.explored, done.evidence.saturated, "train")
+    narrow = relevant(guide, read_nodes(after))
+    assert len(narrow.rules) < len(guide.rules) / 2
+    assert len(narrow.anchors) == len(narrow.rules)
+    chain = ChainSearch(before, after, {}, narrow).run()
+    assert chain is not None
+    assert {step.rule.name for step in chain.steps} <= {rule.name for rule in narrow.rules}
 
 
 def test_the_rules_of_the_checker_are_those_of_the_optimizer() -> None:

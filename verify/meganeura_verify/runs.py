@@ -41,6 +41,8 @@ class Rule:
         self.is_rewrite = kind == "rewrite"
         self.atoms = atoms_of(when)
         self.then = parsed(then)
+        self.rows = [] if self.is_rewrite else [_row(term) for term in self.then]
+        """The tables of a fact, each with the terms of the row that it states."""
 
 
 def read_rules(path: Path | None = None) -> tuple[Mapping[str, Rule], str]:
@@ -66,7 +68,9 @@ class Replay(Equalities):
         for op, operands, attributes, of in read_nodes(graph):
             nodes = tuple(self.values[operand] for operand in operands)
             self.values.append(self.make((op, nodes, attributes, of)))
-        for number, (op, operands, attributes, of) in enumerate(tuple(self.nodes)):
+        for number, (op, operands, attributes, of) in enumerate(
+            tuple(self.nodes if bodies else ())
+        ):
             changed = tuple(_exchanged(each, bodies or {}) for each in attributes)
             self.join(number, self.make((op, operands, changed, of)))
         named: Mapping[str, int] = graph["outputs"]
@@ -98,10 +102,7 @@ class Replay(Equalities):
         if rule.is_rewrite:
             self.join(bound["e"][1], self.build(rule.then[0], bound)[1], (rule, bound))
             return
-        for term in rule.then:
-            table, arguments = term[0], term[1:]
-            if table == "set":  # a table whose last columns are a pair
-                table, arguments = term[1][0], (*term[1][1:], *term[2][1:])
+        for table, arguments in rule.rows:
             if table not in STEERING:
                 self.state(table, [self.build(each, bound) for each in arguments])
 
@@ -225,6 +226,15 @@ def read_nodes(graph: Json) -> list[Node]:
 def digest(record: Json) -> str:
     """The SHA-256 by which the record of a body is known."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def _row(term: Term) -> tuple[str, tuple[Term, ...]]:
+    """A table, and the terms of a row: of one that is set, the pair is its last columns."""
+    table, *arguments = term
+    if table == "set":
+        (table, *columns), (_, *pair) = arguments
+        arguments = [*columns, *pair]
+    return table, tuple(arguments)
 
 
 def _equal_bodies(bodies: Json, earlier: Sequence[Json]) -> Mapping[str, str]:

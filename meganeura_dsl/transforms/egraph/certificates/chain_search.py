@@ -18,7 +18,9 @@ from meganeura_verify.equalities import Node
 from meganeura_verify.runs import Replay, Rule, read_nodes
 from meganeura_verify.terms import Atom, Value
 
+from meganeura_dsl.transforms.egraph.certificates.guide import Guide
 from meganeura_dsl.transforms.egraph.certificates.pattern_matching import Bound, Matcher
+from meganeura_dsl.transforms.egraph.certificates.relevance import relevant
 
 Json = Any
 MOST_ITERATIONS = 40
@@ -50,23 +52,17 @@ class _Premises:
     rows: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
-class Derivation(Replay):
-    """A replay that remembers what each node, row and equality is due to."""
+class Application(Replay):
+    """A replay that remembers the nodes of each step."""
 
     def __init__(self, graph: Json, bodies: Mapping[str, str]) -> None:
-        self._made: dict[int, int] = {}
-        self._links: dict[int, list[tuple[int, int | None]]] = {}
-        """Forest of equalities: neighbours, each with a step, or with None by congruence."""
-        self._row_steps: dict[str, list[int]] = {}
         self.steps: list[Step] = []
         self.built: list[list[int]] = []
         """The nodes that each step asked for, made or found, in order."""
-        self._premises: list[_Premises] = []
         super().__init__(graph, bodies)
 
     def add(self, step: Step) -> None:
         """Apply a step; raises `CertificateError` where it does not hold."""
-        self._premises.append(self._read(step))
         self.steps.append(step)
         self.built.append([])
         try:
@@ -74,15 +70,45 @@ class Derivation(Replay):
         except CertificateError:
             self.steps.pop()
             self.built.pop()
+            raise
+
+    def make(self, node: Node) -> int:
+        """As in `Equalities`; the node is remembered."""
+        number = super().make(node)
+        if self.steps:
+            self.built[-1].append(number)
+        return number
+
+
+class Derivation(Application):
+    """A replay that remembers what each node, row and equality is due to."""
+
+    def __init__(self, graph: Json, bodies: Mapping[str, str]) -> None:
+        self._made: dict[int, int] = {}
+        self._links: dict[int, list[tuple[int, int | None]]] = {}
+        """Forest of equalities: neighbours, each with a step, or with None by congruence."""
+        self._row_steps: dict[str, list[int]] = {}
+        self._premises: list[_Premises] = []
+        self.touched = set[int]()
+        """The nodes that were made, made equal to others, or stated a fact of."""
+        super().__init__(graph, bodies)
+
+    def add(self, step: Step) -> None:
+        """As in `Application`; what it rests on is remembered."""
+        self._premises.append(self._read(step))
+        try:
+            super().add(step)
+        except CertificateError:
             self._premises.pop()
             raise
 
     def make(self, node: Node) -> int:
-        """As in `Equalities`; what a step makes or finds is remembered."""
+        """As in `Application`; so is the step that made it."""
         known = len(self.nodes)
         number = super().make(node)
+        if number == known:
+            self.touched.add(number)
         if self.steps:
-            self.built[-1].append(number)
             if number == known:
                 self._made[number] = len(self.steps) - 1
             else:  # it is that node because the operands are equal
@@ -93,12 +119,15 @@ class Derivation(Replay):
     def linked(self, left: int, right: int, reason: object) -> None:
         """Remember which step made two classes one, or that congruence did."""
         step = None if reason is None else len(self.steps) - 1
+        self.touched.update((left, right))
         self._links.setdefault(left, []).append((right, step))
         self._links.setdefault(right, []).append((left, step))
 
     def state(self, table: str, row: Iterable[Value]) -> None:
         """As in `Equalities`; the step is remembered."""
+        row = tuple(row)
         super().state(table, row)
+        self.touched.update(number for value in row for number in _numbers(value))
         self._row_steps.setdefault(table, []).append(len(self.steps) - 1)
 
     def _read(self, step: Step) -> _Premises:
@@ -195,60 +224,50 @@ def _numbers(value: Value) -> list[int]:
             return []
 
 
-@dataclass(frozen=True)
-class Guide:
-    """A view of the e-graph: the class of a node, and the places where rules matched."""
-
-    values: Sequence[tuple[Node, int]]
-    """The values of the first graph, their loops with the bodies that replace them, and classes."""
-    classes: Mapping[Node, int]
-    """The class of a node whose operands are classes."""
-    anchors: Mapping[str, tuple[str, frozenset[int]]]
-    """For rules that are looked for in some classes: the variable that is such a class."""
-    rules: Sequence[Rule]
-    """The rules that matched."""
-    known: Sequence[int] = ()
-    tiles: Sequence[tuple[int, ...]] = ()
-
-
 class ChainSearch:
     """Steps from a graph until another one is among the nodes."""
 
     def __init__(self, before: Json, after: Json, bodies: Mapping[str, str], guide: Guide) -> None:
         self._guide = guide
         self._before, self._bodies = before, bodies
-        self._after = after
+        self._after, self._wanted = after, read_nodes(after)
         self._derivation = Derivation(before, bodies)
         self._classes = self._known_classes()
         self._seen = set[tuple[str, tuple[tuple[str, Value], ...]]]()
 
     def run(self) -> Chain | None:
-        """The steps that are needed; None if the rules that matched do not lead there."""
-        for _ in range(MOST_ITERATIONS):
-            reached = self._reached()
-            if reached is not None:
-                return self._shortened(*reached)
-            steps = list(self._round())
-            if not steps:
-                return None
-            for step in steps:
-                try:
-                    self._derivation.add(step)
-                except CertificateError:  # a step of this iteration made it superfluous
-                    continue
+        """The steps that are needed; None if the rules that matched do not lead there.
+
+        The places where they may be needed are searched first, and then all.
+        """
+        for guide in (relevant(self._guide, self._wanted), self._guide):
+            for tried in range(MOST_ITERATIONS):
+                reached = self._reached()
+                if reached is not None:
+                    return self._shortened(*reached)
+                steps = list(self._round(guide, is_new=not tried))
+                if not steps:
+                    break
+                for step in steps:
+                    try:
+                        self._derivation.add(step)
+                    except CertificateError:  # a step of this iteration made it superfluous
+                        continue
         return None
 
-    def _round(self) -> Iterator[Step]:
+    def _round(self, guide: Guide, *, is_new: bool) -> Iterator[Step]:
         """The instances of all rules that are new."""
         self._classify()
         derivation = self._derivation
-        matcher = Matcher(derivation)
+        matcher = Matcher(derivation, guide.ops)
         matcher.known_values, matcher.tiles = self._guide.known, self._guide.tiles
+        changed = {self._classes[number] for number in derivation.touched}
+        derivation.touched.clear()
         roots: dict[int, set[int]] = {}
         for number, of in enumerate(self._classes):
             roots.setdefault(of, set()).add(derivation.root(number))
-        for rule in self._guide.rules:
-            anchor = self._guide.anchors.get(rule.name)
+        for rule in guide.rules:
+            anchor = guide.anchors.get(rule.name)
             if anchor is None:
                 found = matcher.matches(rule)
             else:
@@ -256,6 +275,7 @@ class ChainSearch:
                 found = (
                     bound
                     for of in classes
+                    if is_new or not changed.isdisjoint(guide.read.get((rule.name, of), changed))
                     for root in roots.get(of, ())
                     for bound in matcher.matches_at(rule, name, root)
                 )
@@ -293,7 +313,7 @@ class ChainSearch:
         derivation = self._derivation
         numbers: list[int] = []
         pairs: list[tuple[int, int]] = []
-        for op, operands, attributes, of in read_nodes(self._after):
+        for op, operands, attributes, of in self._wanted:
             wanted = tuple(numbers[operand] for operand in operands)
             number = derivation.find((op, wanted, attributes, of))
             if number is None:
@@ -309,7 +329,7 @@ class ChainSearch:
 
     def _shortened(self, nodes: list[int], pairs: list[tuple[int, int]]) -> Chain:
         """The steps that are needed, with the numbers that nodes have without the others."""
-        whole, short = self._derivation, Derivation(self._before, self._bodies)
+        whole, short = self._derivation, Application(self._before, self._bodies)
         numbers = {number: number for number in range(len(short.nodes))}
         classes: list[int] = []
         for place in whole.needed(nodes, pairs):

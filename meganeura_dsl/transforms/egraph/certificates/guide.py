@@ -1,18 +1,44 @@
 """Guides the search for a chain by a saturated e-graph, with rules as the checker has them."""
 
 import json
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 
 from meganeura_verify.equalities import Node
 from meganeura_verify.runs import Rule, read_nodes, value_of
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.transforms.egraph.certificates.chain_search import Guide
 from meganeura_dsl.transforms.egraph.certificates.graph_record import graph_record, written
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
 from meganeura_dsl.transforms.egraph.rules.rule import Rewrite
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode, rule_sets
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import SaturatedGraph, constant_values
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A view of the e-graph: the class of a node, and the places where rules matched."""
+
+    values: Sequence[tuple[Node, int]]
+    """The values of the first graph, their loops with the bodies that replace them, and classes."""
+    classes: Mapping[Node, int]
+    """The class of a node whose operands are classes."""
+    anchors: Mapping[str, tuple[str, frozenset[int]]]
+    """For rules that are looked for in some classes: the variable that is such a class."""
+    rules: Sequence[Rule]
+    """The rules that matched."""
+    known: Collection[int] = ()
+    tiles: Sequence[tuple[int, ...]] = ()
+    read: Mapping[tuple[str, int], frozenset[int]] = field(
+        default_factory=dict[tuple[str, int], frozenset[int]]
+    )
+    """The classes that a rule reads where its anchor is a class; all, where that is not said."""
+
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        """The ops in the patterns of the rules."""
+        return frozenset(atom[2] for rule in self.rules for atom in rule.atoms if atom[0] == "node")
 
 
 def rules_text() -> str:
@@ -36,7 +62,7 @@ def guide_of(graph: Graph, saturated: SaturatedGraph, mode: Mode) -> Guide:
         rules.append(_rules()[each.name])
     known = constant_values(graph) if mode == "infer" else []
     values = [*zip(read_nodes(graph_record(graph)), found.values, strict=True)]
-    return Guide(values, _classes(found), anchors, rules, known, saturated.tiles)
+    return Guide(values, _classes(found), anchors, rules, frozenset(known), saturated.tiles)
 
 
 def _classes(found: EGraphSnapshot) -> dict[Node, int]:

@@ -7,13 +7,15 @@ variables bound so far restrict most.
 # Values of rules are numbers, texts or tuples of them: patterns tell them apart.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 
 from meganeura_verify import CertificateError
 from meganeura_verify.runs import Replay, Rule
 from meganeura_verify.terms import Atom, Term, Value, evaluate
+
+from meganeura_dsl.transforms.egraph.encoding.schema import constructors
 
 Bound = Mapping[str, Value]
 
@@ -22,6 +24,13 @@ Bound = Mapping[str, Value]
 def is_variable(term: Term) -> bool:
     """True if a term is a name that a match binds."""
     return isinstance(term, str) and term not in ("true", "false") and term[0].isidentifier()
+
+
+@cache
+def is_variadic(op: str) -> bool:
+    """True if the operands of an op are one list in a pattern."""
+    constructor = constructors().get(op)
+    return constructor is not None and constructor.arity is None
 
 
 @cache
@@ -54,6 +63,12 @@ def planned(atoms: Sequence[Atom], known: Iterable[str]) -> tuple[Atom, ...]:
         for term in _terms(best):
             bound.update(names_of(term))
     return tuple(order)
+
+
+@cache
+def plan_of(rule: Rule, known: str) -> tuple[Atom, ...]:
+    """The atoms of a rule as they are matched, where a name is bound, or none."""
+    return planned(rule.atoms, {known} if known else ())
 
 
 def _cost(atom: Atom, bound: set[str]) -> int:
@@ -90,16 +105,23 @@ def _is_unified(term: Term) -> bool:
 class Matcher:
     """Finds matches in a replay, whose nodes do not change meanwhile."""
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: Replay, ops: Container[str]) -> None:
+        """Matches are found of patterns of these ops alone."""
         self.replay = replay
         self._of_op: dict[str, list[int]] = {}
         self._of_class: dict[tuple[str, int], list[int]] = {}
         self._of_operand: dict[tuple[str, int, int], list[int]] = {}
         self._rows: dict[str, list[tuple[Value, ...]]] = {}
         self._rows_by: dict[tuple[str, int], dict[Value, list[tuple[Value, ...]]]] = {}
+        self._values_of: dict[int, list[int]] = {}
+        """The values of the first graph that are of a class."""
+        for place, number in enumerate(replay.values):
+            self._values_of.setdefault(replay.root(number), []).append(place)
         seen = set[object]()
         for number, node in enumerate(replay.nodes):
             op, operands, attributes, of = node
+            if op not in ops:
+                continue
             classes = tuple(map(replay.root, operands))
             key = (op, classes, attributes, of, replay.root(number))
             if key in seen:
@@ -112,11 +134,11 @@ class Matcher:
 
     def matches(self, rule: Rule) -> Iterator[Bound]:
         """All bindings under which a rule holds."""
-        yield from self._matched(_plan(rule, ""), {})
+        yield from self._matched(plan_of(rule, ""), {})
 
     def matches_at(self, rule: Rule, name: str, root: int) -> Iterator[Bound]:
         """The bindings under which a rule holds, where one of its variables is a certain class."""
-        yield from self._matched(_plan(rule, name), {name: ("node", root)})
+        yield from self._matched(plan_of(rule, name), {name: ("node", root)})
 
     def _matched(self, atoms: Sequence[Atom], bound: Bound) -> Iterator[Bound]:
         if not atoms:
@@ -150,7 +172,7 @@ class Matcher:
         for number in self._choice(name, op, arguments, bound):
             _, operands, attributes, of = self.replay.nodes[number]
             values: list[Value] = [("node", operand) for operand in operands]
-            if len(arguments) != len(values) + len(attributes) + 1:
+            if is_variadic(op):
                 values = [("nodes", operands)]
             values += [*attributes, of]
             if len(values) == len(arguments):
@@ -172,8 +194,7 @@ class Matcher:
         if self._is_bound(number, bound):
             places: Iterable[int] = (bound[str(number)],)
         else:
-            root = replay.root(bound[name][1])
-            places = [n for n, node in enumerate(replay.values) if replay.root(node) == root]
+            places = self._values_of.get(replay.root(bound[name][1]), ())
         for place in places:
             yield from self._unified([name, number], (("node", replay.values[place]), place), bound)
 
@@ -197,16 +218,17 @@ class Matcher:
             case "nested", [tuple() as inner, tuple() as outer, *_]:
                 left = [axis for axis in range(12) if axis not in inner]
                 return [(inner, outer, tuple(sorted((*inner, *(left[axis] for axis in outer)))))]
-            case "parameters", _:
-                return [(number,) for number in sorted(self.replay.parameters)]
-            case "known", _:
-                return [(number,) for number in self.known_values]
+            case (("parameters" | "known"), [number]):
+                of = self.replay.parameters if table == "parameters" else self.known_values
+                if number is not None:
+                    return [(number,)] if number in of else []
+                return [(each,) for each in sorted(of)]
             case "tile", _:
                 return self.tiles
             case _:
                 return self._stated(table, given)
 
-    known_values: Sequence[int] = ()
+    known_values: Collection[int] = ()
     """The values of the first graph that depend on parameters alone."""
     tiles: Sequence[tuple[int, ...]] = ()
     """The forms of Winograd's convolution that are tried."""
@@ -278,8 +300,3 @@ class Matcher:
             return self.replay.holds(atom, bound)
         except CertificateError:
             return False
-
-
-@cache
-def _plan(rule: Rule, known: str) -> tuple[Atom, ...]:
-    return planned(rule.atoms, {known} if known else ())
