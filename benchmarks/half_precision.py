@@ -89,7 +89,7 @@ TRAININGS = (
 def measure(one: Training, selector: str, precision: ComputePrecision, kinds: int) -> str:
     """Returns a row of the table; waits until no other process times anything."""
     scales = precision is ComputePrecision.F16
-    graph = one.step(model_of(selector), scale_loss=scales)
+    graph = one.step(model_of(selector, precision), scale_loss=scales)
     opened = choose_device(selector, precision=precision)
     if not isinstance(opened, OpenAdapter):
         raise TypeError(f"{selector} is no device of WebGPU")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -185,11 +186,14 @@ def require_device(selector: str) -> None:
 def model_of(selector: str, precision: ComputePrecision = ComputePrecision.F32) -> DeviceModel:
     """Returns the cost model of a device before it is opened.
 
-    One that cannot be had is none of its concern: `require_device` and `choose_device` say so.
+    In f16 no convolution is Winograd's: matrix units multiply in less time than its transforms
+    move elements. A device that cannot be had is none of its concern: `require_device` and
+    `choose_device` say so.
     """
     try:
         backend, name, _ = _meant(selector, precision)
-        return backend.cost_model(name)
+        model = backend.cost_model(name)
+        return replace(model, winograd=()) if precision is ComputePrecision.F16 else model
     except (DeviceError, PluginError):
         from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
 

@@ -80,6 +80,12 @@ def test_what_a_card_takes_at_most_is_known(monkeypatch: pytest.MonkeyPatch) -> 
     assert model_of("auto") == replace(GPU, largest=2 << 30)
 
 
+def test_no_convolution_is_one_of_winograd_in_f16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapters, "list_devices", lambda *_: (replace(REAL, selector="dawn:0"),))
+    assert model_of("dawn").winograd
+    assert not model_of("dawn", ComputePrecision.F16).winograd
+
+
 def test_a_driver_that_fails_is_told_where_the_device_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -52,6 +52,12 @@ BUSY_ROWS = 32
 """Sums that keep a GPU busy enough, each made by a workgroup."""
 BUSY_WORKGROUPS = 256
 """Workgroups that share out longer sums."""
+BUSY_COLUMNS = 1 << 14
+"""Sums of columns that keep a GPU busy, of which a lane makes four."""
+MANY_IN_COLUMNS = 1 << 22
+"""Elements of columns for which so many sums are worth one more kernel."""
+FEWEST_OF_COLUMN = 256
+"""Terms of a column that are worth a sum of their own."""
 MOST_ITERATIONS = 20_000
 """Terms of a loop that cannot be cut into sums of sums for free."""
 
@@ -128,6 +134,10 @@ class _Lowering:
         if self._target.style is Style.SOFTWARE_VULKAN:
             return min(MOST_TERMS, max(FEWEST_TERMS, -(-elements // BUSY_INVOCATIONS)))
         rows = elements // terms
+        of_columns = len(shape) - 1 not in op.axes and elements >= MANY_IN_COLUMNS
+        if of_columns and self._target.limits.matrix_units is not None:
+            parts = -(-BUSY_COLUMNS // rows)
+            return max(FEWEST_OF_COLUMN, -(-terms // parts))
         workgroups = rows if len(shape) - 1 in op.axes else rows // 8
         return terms if workgroups >= BUSY_ROWS else max(MOST_TERMS, elements // BUSY_WORKGROUPS)
 

@@ -25,7 +25,13 @@ from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel import row_reduction_of
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.limits import (
+    DeviceLimits,
+    MatrixDialect,
+    MatrixUnits,
+    Style,
+    Target,
+)
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference
@@ -33,6 +39,10 @@ from tests.runtime.running import assert_as_reference
 pytestmark = pytest.mark.adapter
 
 Axes = tuple[int, ...]
+
+UNITS = DeviceLimits(
+    workgroup_bytes=32 << 10, half_floats=True, matrix_units=MatrixUnits(MatrixDialect.PLAIN)
+)
 
 
 class Net:
@@ -238,3 +248,27 @@ def test_a_value_of_rows_reads_the_terms_of_another_row_in_a_kernel_of_its_own(
     outputs = {"row": row} if updates else {"row": row, "terms": terms}
     feeds = {"p": np.random.default_rng(0).normal(size=(n, n)).astype("f4")}
     assert_as_reference(net.build.graph(outputs, updates), feeds, device, Style.GPU)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dispatches"),
+    [
+        ((129, 44), (0,), 1),
+        ((2, 200, 8), (1,), 1),
+        ((3, 700, 36), (0, 1), 2),
+        ((2, 13, 5, 6, 12), (1, 2, 4), 1),
+        ((3, 9, 4, 4), (1, 3), 1),
+    ],
+    ids=str,
+)
+def test_neighbouring_sums_beside_matrix_units(
+    shape: tuple[int, ...], axes: Axes, dispatches: int, device: Device
+) -> None:
+    """A lane takes four columns, or lanes side by side take short pieces of neighbouring rows."""
+    net = Net()
+    x = net.input("x", *shape)
+    total = net.build.add(Sum(axes), net.build.add(Mul(), x, x))
+    check(net.build.graph({"y": total}), device, dispatches, UNITS)
+    y, mean, variance = net.normalized(x, axes)
+    graph = net.build.graph({"y": y, "mean": mean, "variance": variance})
+    check(graph, device, len(plan_graph(graph, UNITS, Style.GPU).dispatches), UNITS)

@@ -10,18 +10,32 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Cast,
+    Concat,
     Conv,
     ConvInputGradient,
     ConvWeightGradient,
     Input,
     Maximum,
+    MaxPool,
+    MaxPoolGradient,
     Mul,
+    Pad,
     Reshape,
+    Slice,
     Sum,
+    Transpose,
 )
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.limits import (
+    DeviceLimits,
+    MatrixDialect,
+    MatrixUnits,
+    Style,
+    Target,
+)
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast
 from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
@@ -29,6 +43,10 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference, graph_of
 
 SOFTWARE = Target(DeviceLimits(lanes=8), Style.SOFTWARE_VULKAN)
+PLAIN = DeviceLimits(
+    workgroup_bytes=32 << 10, half_floats=True, matrix_units=MatrixUnits(MatrixDialect.PLAIN)
+)
+UNITS = Target(PLAIN)
 ONCE = ((1, 1), (1, 1), (1, 1), 1)
 
 SIZES = [
@@ -67,6 +85,38 @@ def layers() -> tuple[Graph, Mapping[str, Array]]:
     return build.graph(outputs), feeds
 
 
+def images() -> tuple[Graph, Mapping[str, Array]]:
+    """Convolutions between which elements are moved, pooled and normalized in groups."""
+    feeds = {"x": numbers(8, 8, 8, 8), "w": numbers(16, 16, 3, 3), "v": numbers(16, 8, 3, 3)}
+    build = Builder()
+    x, w, v = (build.add(Input(n, DType.F32, each.shape)) for n, each in feeds.items())
+    y = build.add(Conv(*ONCE), x, v)
+    groups = build.add(Reshape((8, 2, 8, 8, 8)), y)
+    totals = build.add(Sum((2, 3, 4)), build.add(Mul(), groups, groups))
+    spread = build.add(Broadcast(groups.type.shape, (0, 1)), totals)
+    y = build.add(Reshape(y.type.shape), build.add(Add(), groups, spread))
+    y = build.add(Conv(*ONCE), y, w)
+    geometry = ((3, 3), (2, 2), (1, 1))
+    least, indices = build.add_all(MaxPool(*geometry), y)
+    spread = build.add(Broadcast((8, 16, 4, 2, 4, 2), (0, 1, 2, 4)), least)
+    large = build.add(Reshape((8, 16, 8, 8)), spread)
+    both = build.add(Concat(1), large, y)
+    part = build.add(Slice((0, 8, 1, 0), (8, 24, 8, 7), (1, 1, 1, 2)), both)
+    padded = build.add(Pad((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 0, 1)), part)
+    turned = build.add(Transpose((0, 1, 3, 2)), padded)
+    z = build.add(Conv(*ONCE), turned, w)
+    outputs = {
+        "z": z,
+        "smaller": build.add(Sum((3, 5)), build.add(Reshape((8, 16, 4, 2, 4, 2)), z)),
+        "pooled": build.add(
+            Conv(*ONCE), build.add(MaxPoolGradient(*geometry, (8, 8)), indices, least), w
+        ),
+        "w": build.add(ConvWeightGradient(*ONCE, (3, 3)), turned, z),
+        "rows": build.add(Reshape((8 * 16 * 8, 8)), build.add(Mul(), z, z)),
+    }
+    return build.graph(outputs), feeds
+
+
 def turned(graph: Graph) -> list[Value]:
     return [value for value in graph.values if isinstance(value.op, ChannelsLast)]
 
@@ -78,6 +128,54 @@ def test_values_are_the_same_in_another_order() -> None:
     expected, actual = evaluate(graph, feeds).outputs, evaluate(moved, feeds).outputs
     for name, value in expected.items():
         np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-4)
+
+
+def test_elements_are_moved_where_they_lie() -> None:
+    graph, feeds = images()
+    moved = channels_last_layout(graph, UNITS)
+    verify(moved)
+    assert len(turned(moved)) == 5
+    crossed = {
+        type(value.op)
+        for value in moved.values
+        if not isinstance(value.op, ChannelsLast)
+        for each in value.operands
+        if isinstance(each.op, Transpose) and each.type.rank == 4
+        if concrete_shape(each.type.shape)[1] == 16
+    }
+    assert crossed == {Transpose, Reshape}, "an image on its side, and rows of the last output"
+    expected, actual = evaluate(graph, feeds).outputs, evaluate(moved, feeds).outputs
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            actual[name], value, rtol=1e-4, atol=1e-4 * float(np.max(abs(value)))
+        )
+
+
+def test_a_convolution_of_few_channels_reads_images_as_they_were() -> None:
+    feeds = {"x": numbers(2, 8, 12, 12), "v": numbers(8, 8, 3, 3), "w": numbers(3, 8, 3, 3)}
+    build = Builder()
+    x, v, w = (build.add(Input(n, DType.F32, each.shape)) for n, each in feeds.items())
+    y = build.add(Conv(*ONCE), build.add(Conv(*ONCE), x, v), w)
+    moved = channels_last_layout(build.graph({"y": y}), UNITS)
+    last = moved.outputs["y"]
+    assert isinstance(last.op, Conv)
+    assert isinstance(last.operands[0].op, Cast)
+    np.testing.assert_allclose(
+        evaluate(moved, feeds).outputs["y"],
+        evaluate(build.graph({"y": y}), feeds).outputs["y"],
+        rtol=1e-4,
+        atol=1e-3,
+    )
+
+
+def test_a_graph_with_grouped_convolutions_stays_as_it_is_on_matrix_units() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 16, 16, 16)))
+    v = build.add(Input("v", DType.F32, (16, 1, 3, 3)))
+    w = build.add(Input("w", DType.F32, (16, 16, 1, 1)))
+    y = build.add(Conv((1, 1), (1, 1), (1, 1), 16), x, v)
+    graph = build.graph({"y": build.add(Conv((1, 1), (0, 0), (1, 1), 1), y, w)})
+    assert channels_last_layout(graph, UNITS) is graph
 
 
 @pytest.mark.parametrize("axes", [(), (0,), (1,), (3,), (0, 1), (1, 2), (2, 3), (1, 2, 3)])

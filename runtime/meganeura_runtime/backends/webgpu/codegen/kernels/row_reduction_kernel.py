@@ -7,7 +7,7 @@ every term: a softmax, a normalization and their gradients are each one kernel.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops import ArgMax, Sum
@@ -25,6 +25,7 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     result_of,
     vec4s_of,
     write_result,
+    write_results,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.axis_reduction import merged, reduction
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
@@ -51,6 +52,10 @@ FEW_ROWS, SOME_ROWS = 128, 1024
 """Rows so few that they are done the sooner, the less each lane does."""
 LONG = 256
 """Terms that one invocation should not sum alone."""
+SECTOR = 16
+"""Halves in a sector of the cache of a GPU, which it reads as a whole."""
+ABREAST, BUSY_TEAMS = 8, 256
+"""Lanes side by side that take four neighbouring rows each, and teams that need as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,21 @@ class RowReduction:
     contiguous: bool
     shape: tuple[int, ...]
     axes: tuple[int, ...]
+
+    @property
+    def side_by_side(self) -> int:
+        """Neighbouring rows that fill a sector of the cache with short runs of terms, else 1.
+
+        So the channels of a group lie where they are the last axis.
+        """
+        rank = len(self.shape)
+        run = next(size for size in range(1, rank + 1) if rank - 1 - size not in self.axes)
+        if not self.contiguous or run == len(self.axes):
+            return 1
+        length, neighbours = prod(self.shape[rank - run :]), self.shape[rank - 1 - run]
+        if length % 4 or length >= 2 * SECTOR:
+            return 1
+        return gcd(neighbours, SECTOR // gcd(SECTOR, length))
 
     def position(self, row: Affine, term: Affine) -> Affine:
         """The row-major position of a term."""
@@ -87,25 +107,50 @@ def row_reduction_of(anchor: Value, target: Target) -> RowReduction | None:
     return None if alone or terms < FEWEST_TERMS else rows
 
 
+def rows_abreast(rows: RowReduction, anchors: Sequence[Value], target: Target) -> int:
+    """Returns the number of neighbouring rows that a lane takes: 4 of sums along leading axes.
+
+    So lanes side by side read 64 bytes of f16 in a row, where one row each would be 16. In f32
+    the fewer workgroups would have to be measured.
+    """
+    sums = all(isinstance(anchor.op, Sum) and anchor.type.dtype is DType.F32 for anchor in anchors)
+    fits = not rows.contiguous and rows.shape[-1] % 4 == 0
+    return 4 if fits and sums and target.limits.matrix_units is not None else 1
+
+
 @dataclass(frozen=True, slots=True)
 class _Team:
-    """The lanes of a workgroup: so many rows, so many lanes in each, so many terms at once each."""
+    """The lanes of a workgroup: so many rows, so many lanes in each, so many terms at once each.
+
+    A lane takes `abreast` neighbouring rows, which counts as one row here.
+    """
 
     rows: int
     lanes: int
     each: int
     contiguous: bool
+    abreast: int = 1
+    interleaved: bool = True
+    """True if neighbouring lanes take neighbouring rows, not terms of one row."""
 
     @staticmethod
-    def of(rows: RowReduction, words: int, limits: DeviceLimits) -> "_Team":
-        """Returns the team of lanes for so many words of shared memory per lane."""
-        most = min(limits.invocations, limits.workgroup_bytes // (4 * words))
+    def of(rows: RowReduction, words: int, abreast: int, limits: DeviceLimits) -> "_Team":
+        """Returns the team of lanes for so many words of shared memory per row of a lane."""
+        most = min(limits.invocations, limits.workgroup_bytes // (4 * words * abreast))
         each = 4 if rows.terms % 4 == 0 else 1
+        if abreast > 1:
+            beside = _power(max(1, rows.count // (abreast * BUSY_TEAMS)), 2, ABREAST)
+            lanes = _power(rows.terms // each, 1, min(256, most) // beside)
+            return _Team(beside, lanes, each, contiguous=False, abreast=abreast)
         if rows.contiguous:
             busy = 1024 if rows.count < 512 else 256
+            beside = rows.side_by_side
+            most = most // beside
             lanes = _power(rows.terms // (_turns(rows.count) * each), 8, min(busy, most))
+            if beside > 1:
+                return _Team(beside, lanes, each, contiguous=True)
             together = _power(rows.count, 1, max(1, min(128, most) // lanes))
-            return _Team(together, lanes, each, contiguous=True)
+            return _Team(together, lanes, each, contiguous=True, interleaved=False)
         together = 8 if rows.count < 2048 else 32
         turns = _turns(rows.count // together)
         lanes = _power(rows.terms // (turns * each), 1, min(1024, most) // together)
@@ -118,7 +163,7 @@ class _Team:
 
     def split(self, lane: Affine) -> tuple[Affine, Affine]:
         """The row a lane works on, and its number among those that work on it."""
-        if self.contiguous:
+        if not self.interleaved:
             row, number = unravel(lane, (self.rows, self.lanes))
             return row, number
         number, row = unravel(lane, (self.lanes, self.rows))
@@ -127,7 +172,7 @@ class _Team:
     @property
     def apart(self) -> int:
         """The distance between lanes of one row."""
-        return 1 if self.contiguous else self.rows
+        return self.rows if self.interleaved else 1
 
 
 def _turns(teams: int) -> int:
@@ -258,37 +303,43 @@ class _Writing:
     def __init__(self, work: Work, memory: Memory, target: Target, rows: RowReduction) -> None:
         self._memory, self._rows = memory, rows
         self._before = memory.before(work)
-        self._registers = {anchor.id: f"r{n}" for n, anchor in enumerate(work.anchors)}
         words = sum(2 if isinstance(anchor.op, ArgMax) else 1 for anchor in work.anchors)
-        self._team = team = _Team.of(rows, words, target.limits)
-        self._launch = Launch(-(-rows.count // team.rows) * team.size, team.size, target)
+        abreast = rows_abreast(rows, work.anchors, target)
+        self._team = team = _Team.of(rows, words, abreast, target.limits)
+        count = rows.count // abreast
+        self._launch = Launch(-(-count // team.rows) * team.size, team.size, target)
         self._emitter, self._make = WgslEmitter(memory.halves), Expressions()
         group, exists = self._launch.declare_group(self._emitter, "rows")
         self._exists = all_of(exists)
         self._lane = Axis("l", team.size)
         self._emitter.axis(self._lane, "lane")
         row, self._number = team.split(variable(self._lane))
-        self._row = BoundsCheck(variable(group) * team.rows + row, 1, rows.count)
+        self._row = BoundsCheck(variable(group) * team.rows + row, 1, count)
+        self._each_row = [self._row.index * abreast + position for position in range(abreast)]
         runs = rows.terms // team.each
         self._turn = Axis("turn", -(-runs // team.lanes))
         self._run = BoundsCheck(variable(self._turn) * team.lanes + self._number, 1, runs)
         self._terms = [self._run.index * team.each + position for position in range(team.each)]
+        self._registers = [
+            {anchor.id: f"r{n * abreast + v}" for n, anchor in enumerate(work.anchors)}
+            for v in range(abreast)
+        ]
 
     def kernel(self, work: Work) -> Kernel:
         """Everything is computed as expressions first, so that it is known what is read how."""
         stages = self._stages(work.anchors)
         per_row = [value for value in work.stores if _elements(value) == self._rows.count]
         per_term = [value for value in work.stores if value not in per_row]
-        again = [self._of_terms(per_term)] if per_term else []
+        again = self._of_terms(per_term) if per_term else []
         last = [self._of_row(per_row)] if per_row else []
-        if self._team.contiguous and self._team.each == 4:
+        if self._team.abreast == 4 or (self._team.contiguous and self._team.each == 4):
             reads = [one for stage in stages for total in stage for one in total.elements]
             self._emitter.vec4s = vec4s_of(reads, self._memory, [*again, *last])
         for stage in stages:
             self._reduce(stage)
-        for result in again:
+        if again:
             with self._emitter.loop(self._turn):
-                write_result(self._emitter, self._memory, result)
+                write_results(self._emitter, self._memory, again)
             self._emitter.line("storageBarrier();")
         for result in last:
             write_result(self._emitter, self._memory, result)
@@ -298,17 +349,26 @@ class _Writing:
 
     def _stages(self, anchors: Sequence[Value]) -> list[list[_Sum]]:
         numbers = {anchor.id: number for number, anchor in enumerate(anchors)}
-        known: dict[int, str] = {}
+        known: set[int] = set()
         stages: list[list[_Sum]] = []
         for stage in stages_of(anchors):
-            reader = ElementInliner(self._make, self._before, dict(known))
-            stages.append([self._sum(numbers[anchor.id], anchor, reader) for anchor in stage])
-            known |= {anchor.id: self._registers[anchor.id] for anchor in stage}
+            readers = [
+                ElementInliner(self._make, self._before, {one: names[one] for one in known})
+                for names in self._registers
+            ]
+            stages.append(
+                [
+                    self._sum(numbers[anchor.id] * len(readers) + v, anchor, readers[v], row)
+                    for anchor in stage
+                    for v, row in enumerate(self._each_row)
+                ]
+            )
+            known |= {anchor.id for anchor in stage}
         return stages
 
-    def _sum(self, number: int, anchor: Value, reader: ElementInliner) -> _Sum:
+    def _sum(self, number: int, anchor: Value, reader: ElementInliner, of: Affine) -> _Sum:
         found = reduction(anchor)
-        row = unravel(self._row.index, concrete_shape(anchor.type.shape))
+        row = unravel(of, concrete_shape(anchor.type.shape))
         dtype = anchor.operands[0].type.dtype
         nothing = self._make.literal(neutral(found.kind, dtype), dtype)
         terms = (
@@ -318,16 +378,26 @@ class _Writing:
             number, anchor, tuple(self._make.choice(self._run, term, nothing) for term in terms)
         )
 
-    def _of_terms(self, values: Sequence[Value]) -> Result:
+    def _of_terms(self, values: Sequence[Value]) -> list[Result]:
+        """The terms of a lane's row in one, or of its rows side by side."""
         guards = (self._row, self._run)
-        positions = [self._rows.position(self._row.index, term) for term in self._terms]
-        found = [Element(position, self._registers, self._exists, guards) for position in positions]
-        return result_of(self._make, values, self._before, found)
+        rows = [
+            [
+                Element(self._rows.position(row, term), registers, self._exists, guards)
+                for term in self._terms
+            ]
+            for row, registers in zip(self._each_row, self._registers, strict=True)
+        ]
+        together = rows if len(rows) == 1 else [list(each) for each in zip(*rows, strict=True)]
+        return [result_of(self._make, values, self._before, each) for each in together]
 
     def _of_row(self, values: Sequence[Value]) -> Result:
-        first = BoundsCheck(self._number, 1, 1)
-        element = Element(self._row.index, self._registers, self._exists, (self._row, first))
-        return result_of(self._make, values, self._before, [element])
+        guards = (self._row, BoundsCheck(self._number, 1, 1))
+        elements = [
+            Element(row, registers, self._exists, guards)
+            for row, registers in zip(self._each_row, self._registers, strict=True)
+        ]
+        return result_of(self._make, values, self._before, elements)
 
     def _reduce(self, stage: Sequence[_Sum]) -> None:
         """Each lane alone, then all lanes of a row together, in halves."""
