@@ -56,7 +56,7 @@ BUSY_COLUMNS = 1 << 14
 """Sums of columns that keep a GPU busy, of which a lane makes four."""
 MANY_IN_COLUMNS = 1 << 22
 """Elements of columns for which so many sums are worth one more kernel."""
-FEWEST_OF_COLUMN = 256
+FEWEST_OF_COLUMN = 1024
 """Terms of a column that are worth a sum of their own."""
 MOST_ITERATIONS = 20_000
 """Terms of a loop that cannot be cut into sums of sums for free."""
