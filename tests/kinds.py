@@ -66,6 +66,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "swin_tiny_patch4_window7_224": {},
     "mixtral_tiny": {},
     "deepseek_tiny": {},
+    "rwkv_tiny": {},
     "sage": {},
     "efficientnet_lite0": {},
     "tf_efficientnet_lite0": {},
