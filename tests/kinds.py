@@ -60,6 +60,8 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "vae:drawn": {},
     "ddpm:denoiser": {},
     "ddpm:drawn": {"iterations": 3},
+    "dit_tiny": {},
+    "dit:drawn": {"count": 4, "iterations": 3},
     "distil": {},
     "digits_cnn": {},
     "digits_mlp": {},

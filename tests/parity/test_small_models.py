@@ -5,6 +5,7 @@ import pytest
 from meganeura_dsl.ir.interpreter import Precision
 from tests.parity import models
 from tests.parity.models import Case
+from tests.parity.references.diffusion import DiT
 from tests.parity.references.small import (
     Autoencoder,
     BertGuesses,
@@ -208,6 +209,18 @@ CASES = [
         """,
         lambda: S4D(2, 4, 2, 3, 5),
         {"n": 4},
+    ),
+    Case(
+        "dit",
+        """\
+        from dit import DiT
+        model net = DiT(d=12, layers=2, heads=3, image=6, patch=2, channels=3, classes=10)
+        train fit(x: [n, 3, 6, 6], level: [n], label: i32[n], target: [n, 6, 6, 6])
+            where 0 <= label, label <= 10:
+          minimize mse(x |> net(level, label), target)
+        """,
+        lambda: DiT(12, 2, 3, 6, 2, 3, 10),
+        {"n": 2},
     ),
     Case(
         "fno",

@@ -14,7 +14,7 @@ from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.train.spec.train_job import prepare
 from tests.stdlib_models.first_step import TRAININGS, FirstStep, first_step, job, written
 
-MOVES = {"distil": "student.*", "lora": "*.lora_B", "wgan": "d.*"}
+MOVES = {"dit": "final_layer.linear.*", "distil": "student.*", "lora": "*.lora_B", "wgan": "d.*"}
 """Parameters that the first step moves, if not all: an adapter's other factor begins as 0, and
 the generator of `wgan` moves at every fifth step."""
 
@@ -58,6 +58,7 @@ EMBEDDED = [
     ("densenet", "digits"),
     ("digits_mlp", "fit"),
     ("distil", "distil"),
+    ("dit", "guided"),
     ("efficientnet", "digits"),
     ("efficientnet_lite", "digits"),
     ("gan", "gan"),

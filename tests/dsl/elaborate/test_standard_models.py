@@ -87,7 +87,8 @@ def test_standard_files_are_fine(name: str) -> None:
         ("fno", {"SpectralConv", "Fno", "later"}),
         ("s4d", {"Kernel", "S4D", "Net"}),
         ("vae", {"Encoder", "Decoder", "Drawn"}),
-        ("ddpm", {"image_share", "Drawn"}),
+        ("ddpm", {"image_share", "diffused", "ancestral_step", "Drawn"}),
+        ("dit", {"Timestep", "Modulation", "DiTBlock", "DiT", "Guided", "Drawn"}),
         ("distil", {"soft_targets"}),
     ],
 )
