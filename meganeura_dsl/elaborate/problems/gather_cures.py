@@ -8,43 +8,59 @@ import re
 from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.origin_cures import main_operand
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import show
-from meganeura_dsl.syntax.problems.block_text import split_top
+from meganeura_dsl.syntax.problems.block_text import block_before, split_top
 
-_CLASSES = frozenset(
-    (
-        *("y", "label", "labels", "target", "targets", "gold", "classes", "cls", "class_ids"),
-        *("action", "actions", "act", "a", "tokens", "next_ids", "answers", "length", "lengths"),
-        *("last", "end", "ends", "lens", "start", "starts", "start_positions", "end_positions"),
-    )
-)
-"""Usual names of ids that are one for each row."""
 _ROWS = re.compile(r"(?:iota|arange)\(")
 """The ids of all rows, as a subscript has them elsewhere."""
-_SCORES = re.compile(r"\b(?:log_)?softmax\b|\blog_sigmoid\b|\blog\(")
 
 
-def picked_by_ids(written: str, entries: Sequence[str], at: int, ids: Tensor, base: Tensor) -> Help:
+def picked_by_ids(
+    span: Span, written: str, entries: Sequence[str], at: int, ids: Tensor, base: Tensor
+) -> Help:
     """Returns the `gather` for a subscript by ids, `written[entries]` with the ids at place `at`.
 
-    It is one entry of each row, if the ids have the first axes of the tensor and stand behind them
-    or count classes by their name; else the entries along the axis of the subscript.
+    It is one entry of each row, if the ids have the first axes of the tensor and stand behind them,
+    and the entries along the axis of the subscript, if they cannot be. Between these, the rank that
+    the block declares decides where the subscript is what it returns; where it does not, a vector
+    of scores for each row is one entry of each, and the other reading is shown as well.
     """
     rank = ids.type.rank
     rows = [each for each in entries if _ROWS.match(each)]
     at = entries.index(rows[-1]) + 1 if rows and entries[-1] not in rows else at
     entry = entries[at]
     is_one_each = ids.type.shape == base.type.shape[:rank] and 0 < rank < base.type.rank
-    named = re.match(r"[A-Za-z_]\w*", entry)
-    counts_classes = named is not None and named[0] in _CLASSES
-    scored = _SCORES.search(written) is not None and rank == base.type.rank - 1
-    if is_one_each and (at >= rank or counts_classes or scored):
-        along = " and ".join(f"`{show(size)}`" for size in ids.type.shape)
-        return Help(f"one entry for each of {along}", of_each_row(written, entry, rank))
-    return Help("entries are gathered along an axis", f"gather({written}, {entry}, axis={at})")
+    moved = f"gather({written}, {entry}, axis={at})"
+    if not is_one_each:
+        return Help("entries are gathered along an axis", moved)
+    along = " and ".join(f"`{show(size)}`" for size in ids.type.shape)
+    of_each = Help(f"one entry for each of {along}", of_each_row(written, entry, rank))
+    declared = _declared_rank(span)
+    if at >= rank or declared == base.type.rank - 1:
+        return of_each
+    if declared == base.type.rank:
+        return Help("entries are gathered along an axis", moved)
+    if rank == base.type.rank - 1:
+        return Help(f"{of_each.text}; to move whole entries it is `{moved}`", of_each.code)
+    words = f"entries are gathered along an axis; one for each of {along} is\n`{of_each.code}`"
+    return Help(words, moved)
+
+
+def _declared_rank(span: Span) -> int | None:
+    """The number of axes that a block declares of what it returns, if that is the code at a place.
+
+    None for a block of several results.
+    """
+    text = span.source.text
+    if not re.search(r"\n *return $", text[: span.start]) or text[span.end : span.end + 1] != "\n":
+        return None
+    header = block_before(text[: span.start]).partition(":\n")[0].partition("->")[2]
+    results = re.findall(r"\[([^\]]*)\]", header.partition("where")[0])
+    return len(split_top(results[0])) if len(results) == 1 and results[0] else None
 
 
 def of_each_row(table: str, ids: str, rank: int) -> str:

@@ -168,7 +168,7 @@ def of_subscript(span: Span, entry: str, given: ElabValue, base: Tensor) -> Help
         return Help(text, f"gather({name}, constant({entry}), axis={axis})")
     if not is_tensor(given) or given.type.dtype not in (DType.I32, DType.U32):
         return None
-    return picked_by_ids(name, written, axis, given, base)
+    return picked_by_ids(span, name, written, axis, given, base)
 
 
 def _subscripted(part: str) -> tuple[str, str]:

@@ -50,5 +50,9 @@ class BackToItself(MeaningNote, code="N0017", topic="graphs", severity=Severity.
     """Rows are gathered and added up by the same ids, so nothing is passed on."""
 
 
+class ComparedWithItself(MeaningNote, code="N0019", topic="comparison", severity=Severity.NOTE):
+    """Both sides of a comparison are the same value, so it is true or false everywhere."""
+
+
 class SharedNoise(MeaningNote, code="N0013", topic="random numbers", severity=Severity.NOTE):
     """Random numbers are drawn once, and repeated for all examples of a batch."""

@@ -39,6 +39,31 @@ class UnreadName(UnknownName):
     """A name is used whose declaration was refused; that says enough."""
 
 
+class BoundOnOtherSide(UnknownName):
+    """A name is used behind a choice of which the side that is taken does not bind it."""
+
+    kind: str = ""
+    nearest: tuple[str, ...] = ()
+    choice: Span | None = None
+    begins: str = ""
+    """The name that the other side computes it from, if it is one."""
+    has_else: bool = False
+
+    def report(self) -> Report:
+        side = "its other side" if self.has_else else "an `else`"
+        code = f"{self.name} = {self.begins or '...'}"
+        return self.words(
+            f"`{self.name}` has no value on this path",
+            "one side of a choice binds it alone",
+            remarks=() if self.choice is None else (_choice_remark(self.choice),),
+            cure=Help(f"bind it before the choice, or in {side}", code),
+        )
+
+
+def _choice_remark(span: Span) -> Remark:
+    return Remark("the choice", span.text.split("\n")[0], span)
+
+
 class UnknownAxis(UnknownName):
     """`expand` adds an axis of a size that nothing defines."""
 

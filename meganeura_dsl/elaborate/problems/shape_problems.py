@@ -147,7 +147,7 @@ class AmbiguousRearrangement(LocatedProblem, code="E0219", topic="rearrangement"
         )
 
 
-class TooSmall(LocatedProblem, code="E0305", topic="empty result"):
+class TooSmall(LocatedProblem, code="E0305", topic="size bound"):
     """A result would have no elements, because a window or a kernel is larger than its input."""
 
     what: str

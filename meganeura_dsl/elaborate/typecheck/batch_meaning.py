@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.elaborate.problems.meaning_notes import (
     BackToItself,
     CacheFromStart,
+    ComparedWithItself,
     MeaningNote,
     OtherExamples,
 )
@@ -115,6 +116,58 @@ def of_scatter(frame: Frame, value: Tensor, block: str) -> Iterator[MeaningNote]
             re.sub(rf"\b{name}\b", other, call, count=1),
         ),
     )
+
+
+def of_comparison(frame: Frame, value: Tensor) -> Iterator[MeaningNote]:
+    """The note on a comparison of a value with itself.
+
+    None for `x == x` and `x != x` of floats, which tell what is NaN.
+    """
+    assert isinstance(value.op, ops.Compare)
+    left, right = value.operands
+    kind, span = value.op.kind, value.origin.span
+    is_of_nan = left.type.dtype.is_float and kind in ("eq", "ne")
+    if span is None or is_of_nan or not _is_same(left, right, _DEEP):
+        return
+    always = "true" if kind in ("eq", "le", "ge") else "false"
+    inserted = re.fullmatch(r"insert_axis\((.*), (\d+), ([^,]*)\)", _written(left))
+    code = None
+    if inserted is not None:
+        place = int(inserted[2])
+        other = place + 1 if place + 1 < left.type.rank else place - 1
+        code = f"insert_axis({inserted[1]}, {other}, {inserted[3]})"
+    yield ComparedWithItself(
+        frame.location(span),
+        f"both sides of `{span.text}` are the same, so it is {always} everywhere",
+        f"each is {_written(left)}"
+        if _written(left)[:1].isalpha()
+        else "both are computed in the same way",
+        Help("to compare all pairs, one side has its axis at another place", code)
+        if code is not None
+        else Help("compare it with another value"),
+    )
+
+
+_DEEP = 8
+"""Operations that are followed to see that two values are computed in the same way."""
+
+
+def _is_same(one: Tensor, other: Tensor, deep: int) -> bool:
+    """True if two values are one, or are computed by the same operations from the same values."""
+    if one is other:
+        return True
+    is_made = bool(one.operands) or isinstance(one.op, ops.Iota)
+    if not deep or not is_made or one.op != other.op or len(one.operands) != len(other.operands):
+        return False
+    if isinstance(one.op, ops.RandomBits):
+        return False
+    pairs = zip(one.operands, other.operands, strict=True)
+    return all(_is_same(*pair, deep - 1) for pair in pairs)
+
+
+def _written(value: Tensor) -> str:
+    """A value in one line, as it is written."""
+    return "" if value.origin.span is None else " ".join(value.origin.span.text.split())
 
 
 def _open(call: str) -> str:

@@ -22,7 +22,12 @@ from meganeura_dsl.elaborate.problems.meaning_notes import (
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.value_facts import Applied
 from meganeura_dsl.elaborate.typecheck import value_origins as origins
-from meganeura_dsl.elaborate.typecheck.batch_meaning import of_attention, of_quotient, of_scatter
+from meganeura_dsl.elaborate.typecheck.batch_meaning import (
+    of_attention,
+    of_comparison,
+    of_quotient,
+    of_scatter,
+)
 from meganeura_dsl.elaborate.values import Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import show
@@ -62,6 +67,8 @@ def meaning_notes(frame: Frame, block: ast.Block | ast.Train) -> Iterator[Meanin
                 yield from view.of_noise(value)
             case ops.Div() if isinstance(block, ast.Block):
                 yield from of_quotient(frame, value, view.examples)
+            case ops.Compare():
+                yield from of_comparison(frame, value)
             case ops.ScatterAdd():
                 yield from of_scatter(frame, value, block.span.text)
             case _:

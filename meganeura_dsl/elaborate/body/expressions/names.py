@@ -1,5 +1,6 @@
 """Literals, names, and paths of parameters such as `fc.weight`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from meganeura_dsl.diagnostics.other_name_words import GRADIENT
@@ -19,6 +20,7 @@ from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.binding_problems import SizeOfPattern
 from meganeura_dsl.elaborate.problems.layer_problems import NoSuchLabel
 from meganeura_dsl.elaborate.problems.name_problems import (
+    BoundOnOtherSide,
     EndedWithScan,
     NoFirstValue,
     NotBegun,
@@ -83,6 +85,9 @@ def evaluate_name(node: ast.Name, frame: Frame) -> ElabValue:
     if of_pattern is not None:
         pattern, size = of_pattern
         raise ProblemError(SizeOfPattern(location, node.text, pattern=pattern, size=size))
+    choice = _choice_without(node, frame)
+    if choice is not None:
+        raise ProblemError(choice)
     known = [*frame.names, "training", *_bound_above(node, frame)]
     kind = UnreadName if node.text in frame.module.unread else UnknownName
     raise ProblemError(kind(location, node.text, "value", nearest(node.text, known)))
@@ -123,10 +128,41 @@ def _is_beside(one: str, other: str) -> bool:
     return one.rpartition(".")[0] == other.rpartition(".")[0] != ""
 
 
+def _choice_without(node: ast.Name, frame: Frame) -> BoundOnOtherSide | None:
+    """The problem of a name that one side alone of a choice above binds, if one does."""
+    if not isinstance(frame.declaration, ast.Block | ast.Train):
+        return None
+    for statement in frame.declaration.body:
+        for each in walk(statement):
+            if not isinstance(each, ast.If) or each.span.end > node.span.start:
+                continue
+            sides = [_binding(node.text, side) for side in (each.then, each.otherwise)]
+            if node.span.source is not each.span.source or None not in sides or sides == [None] * 2:
+                continue
+            value = next(side.value for side in sides if side is not None)
+            begins = value
+            while isinstance(begins, ast.Pipe):
+                begins = begins.source
+            return BoundOnOtherSide(
+                frame.location(node.span),
+                node.text,
+                choice=each.span,
+                begins=begins.text if isinstance(begins, ast.Name) else "",
+                has_else=bool(each.otherwise),
+            )
+    return None
+
+
+def _binding(name: str, side: Sequence[ast.Statement]) -> ast.Bind | None:
+    """The first line of a side of a choice that binds a name."""
+    bound = (each for statement in side for each in walk(statement) if isinstance(each, ast.Bind))
+    return next((each for each in bound if name in {it.text for it in each.targets}), None)
+
+
 def _bound_above(node: ast.Name, frame: Frame) -> list[str]:
     """The names that lines above bind, of which some may have been refused."""
     block = frame.declaration
-    if not isinstance(block, ast.Block):
+    if not isinstance(block, ast.Block | ast.Train):
         return []
     return [
         target.text

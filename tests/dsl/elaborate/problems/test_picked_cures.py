@@ -91,3 +91,53 @@ def test_a_missing_result_is_left_to_the_author() -> None:
     assert first.help is not None
     assert (first.code, first.help.code) == ("E0214", "return h, ...")
     assert "declare `-> [n, d]`" in first.help.text
+
+
+@pytest.mark.parametrize(
+    ("axes", "result", "code"),
+    [
+        ("n, d", "[n]", picked("x", "ids")),
+        ("n, d", "[n, d]", "gather(x, ids, axis=0)"),
+        ("k, d", "[n, d]", "gather(x, ids, axis=0)"),
+        ("n, s, d", "[n, s, d]", "gather(x, ids, axis=0)"),
+    ],
+)
+def test_the_declared_rank_decides_between_entries_and_rows(
+    axes: str, result: str, code: str
+) -> None:
+    text = f"block Take()(x: [{axes}], ids: i32[n]) -> {result}:\n  return x[ids]\n"
+    follow(text, "E0203", code, {"x[ids]": code})
+
+
+@pytest.mark.parametrize(("axes", "other"), [("n, d", "gather(x, ids, axis=0)"), ("n, s, d", "]")])
+def test_where_nothing_decides_both_readings_are_shown(axes: str, other: str) -> None:
+    text = f"block Take()(x: [{axes}], ids: i32[n]) -> [{axes}]:\n  y = x[ids]\n  return 2 * y\n"
+    cure = errors(text)[0].help
+    assert cure is not None
+    assert other in cure.text
+    assert {"axis=0" in f"{each}" for each in (cure.text, cure.code)} == {True, False}
+
+
+def test_a_name_that_one_side_of_a_choice_binds_is_said_so() -> None:
+    text = """\
+block Net(deep: bool)(x: [n, 4]) -> [n, 2]:
+  if deep:
+    y = x |> a: linear(8) |> relu
+  return y |> b: linear(2)
+"""
+    first = errors(text)[0]
+    assert first.help is not None
+    assert (first.code, first.help.code) == ("E0201", "y = x")
+    assert "has no value on this path" in first.headline
+    assert errors(text.replace("  return y", "  else:\n    y = x\n  return y")) == []
+
+
+def test_a_name_of_a_training_that_was_refused_is_near() -> None:
+    text = """\
+train fit(x: [n, 4], y: i32[n, 1]):
+  loss = cross_entropy(x, y)
+  minimize los
+"""
+    cure = errors(text)[1].help
+    assert cure is not None
+    assert "`loss`" in cure.text

@@ -6,7 +6,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.pipeline import check
 from tests.dsl.elaborate.problems.cures import LOAD
 
-MEANING = (*(f"N00{each:02}" for each in range(9, 19)),)
+MEANING = (*(f"N00{each:02}" for each in range(9, 20)),)
 
 
 def notes(text: str) -> list[tuple[str, str | None]]:
@@ -159,6 +159,8 @@ MOVED = {
     "|> rearrange([n, c, s] -> [n, s, c])",
 }
 
+COMPARED = "block Pairs()(ids: i32[n, s]) -> bool[n, s, s]:\n  return {}\n"
+
 
 @pytest.mark.parametrize(
     ("text", "code", "cure"),
@@ -206,6 +208,11 @@ MOVED = {
         (MASKED.format("x * f32(m)"), "N0011", "where(mask, scores, -1e9)"),
         (MASKED.format("x * mask"), "N0011", "where(mask, scores, -1e9)"),
         (MASKED.format("x + f32(m)"), "N0011", "where(mask, scores, -1e9)"),
+        (
+            COMPARED.format("insert_axis(ids, 1, s) == insert_axis(ids, 1, s)"), "N0019",
+            "insert_axis(ids, 2, s)",
+        ),
+        (COMPARED.format("insert_axis(ids > ids, 1, s)"), "N0019", None),
     ],
 )  # fmt: skip
 def test_a_mistake_has_a_note(text: str, code: str, cure: str | None) -> None:
@@ -245,6 +252,8 @@ def test_a_mistake_has_a_note(text: str, code: str, cure: str | None) -> None:
         "block Pool()(x: [n, d]) -> [d] = sum(x * softmax(x, 0), 0)\n",
         PAIRS,
         SLOTS,
+        COMPARED.format("insert_axis(ids, 2, s) == insert_axis(ids, 1, s)"),
+        "block Nan()(x: [n, d]) -> bool[n, d] = x != x\n",
     ],
 )
 def test_what_is_usual_has_none(text: str) -> None:
