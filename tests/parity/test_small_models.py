@@ -6,6 +6,7 @@ from meganeura_dsl.ir.interpreter import Precision
 from tests.parity import models
 from tests.parity.models import Case
 from tests.parity.references.diffusion import DiT
+from tests.parity.references.masked import Mae
 from tests.parity.references.small import (
     Autoencoder,
     BertGuesses,
@@ -220,6 +221,21 @@ CASES = [
           minimize mse(x |> net(level, label), target)
         """,
         lambda: DiT(12, 2, 3, 6, 2, 3, 10),
+        {"n": 2},
+    ),
+    Case(
+        "mae",
+        """\
+        from mae import Mae
+        block Net()(x: [n, 3, 6, 6], noise: [n, 9]) -> [n, 9, 12]:
+          out = x |> .: Mae(d=24, layers=2, heads=3, decoder_d=12, decoder_layers=1,
+                            decoder_heads=3, image=6, patch=2, kept=4)(noise)
+          return out.pixels * (1 + insert_axis(f32(out.hidden), 2, 12))
+        model net = Net()
+        train fit(x: [n, 3, 6, 6], noise: [n, 9], target: [n, 9, 12]):
+          minimize mse(x |> net(noise), target)
+        """,
+        lambda: Mae(24, 2, 3, 6, 2, 4),
         {"n": 2},
     ),
     Case(

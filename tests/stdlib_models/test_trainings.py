@@ -62,6 +62,7 @@ EMBEDDED = [
     ("efficientnet", "digits"),
     ("efficientnet_lite", "digits"),
     ("gan", "gan"),
+    ("mae", "digits"),
     ("mobilenet", "digits"),
     ("mobilenet_v3", "digits"),
     ("repvgg", "digits"),
