@@ -1,7 +1,7 @@
 """Names of settings in PyTorch Lightning, Keras and Hugging Face, and the advice on each."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.settings.run_settings import SETTINGS
@@ -128,3 +128,19 @@ def with_the_command(advice: Help, given: str = "") -> Help:
     return Help(
         advice.text, f"--set {name}={shown}" if "(" not in shown else f"--set '{name}={shown}'"
     )
+
+
+def of_moments(name: str, known: Collection[str], code: str) -> Help | None:
+    """The decays of Adam's moments in place of `betas`, or of the `momentum` of other optimizers.
+
+    `known` are the arguments of the optimizer, and `code` is its call.
+    """
+    if name == "betas" and {"beta1", "beta2"} <= set(known):
+        found = re.search(r"\bbetas\s*=\s*[\[(]\s*([^,\s]+)\s*,\s*([^,\s\])]+)", code)
+        first, second = (found[1], found[2]) if found else ("0.9", "0.999")
+        return Help("they are two arguments", f"beta1={first}, beta2={second}")
+    if name == "momentum" and "beta1" in known:
+        found = re.search(r"\bmomentum\s*=\s*([^,\s)]+)", code)
+        text = "the decay of the mean of gradients is `beta1` here"
+        return Help(text, f"beta1={found[1] if found else '0.9'}")
+    return None

@@ -17,6 +17,7 @@ from meganeura_dsl.settings.other_settings import (
     OTHER_ARGUMENTS,
     OTHER_SETTINGS,
     in_a_run,
+    of_moments,
     with_the_command,
 )
 from meganeura_dsl.syntax.parser.parser import outline
@@ -90,10 +91,7 @@ class UnknownSetting(SettingProblem, code="E0510"):
             advice = Help(f"it is called `{self._is_called()}` here")
         if advice is None and self.within:
             advice = self._argument()
-        if self.name == "betas" and {"beta1", "beta2"} <= set(self.known):
-            found = re.search(r"\bbetas\s*=\s*[\[(]\s*([^,\s]+)\s*,\s*([^,\s\])]+)", self.span.text)
-            first, second = (found[1], found[2]) if found else ("0.9", "0.999")
-            advice = Help("they are two arguments", f"beta1={first}, beta2={second}")
+        advice = of_moments(self.name, self.known, self.span.text) or advice
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         remarks = () if advice is not None and len(self.known) > _FEW else (choices,)
         return self.words(f"{what} `{self.name}`", remarks=remarks, advice=advice)

@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.pipeline import check, train_settings
+from meganeura_dsl.settings.other_settings import of_moments
 from meganeura_dsl.settings.resolve_settings import resolve_settings
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import UnmatchedPaths
@@ -226,3 +227,15 @@ def test_a_glob_with_a_slip_is_given_the_label() -> None:
     assert report.help == Help("did you mean `body.*`?")
     assert UnmatchedPaths(whole("x=1"), "tail.*", known).report().help is None
     assert UnmatchedPaths(whole("x=1"), "bodi.scale", known).report().help is None
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [("momentum=0.8", "beta1=0.8"), ("betas=(0.8, 0.99)", "beta1=0.8, beta2=0.99")],
+)
+def test_the_decays_of_moments_have_their_names(given: str, cure: str) -> None:
+    name = given.partition("=")[0]
+    found = of_moments(name, ("lr", "beta1", "beta2"), f"adam(lr=1e-3, {given})")
+    assert found is not None
+    assert found.code == cure
+    assert of_moments(name, ("lr", "momentum"), f"sgd({given})") is None
