@@ -105,7 +105,7 @@ def test_the_chain_is_found_in_the_places_that_the_second_graph_is_due_to() -> N
     """And a rule that may be of use in some classes is looked for in these alone."""
     done = optimized("digits_mlp", "train")[1]
     before, after = graph_record(done.evidence.before), graph_record(done.graph)
-    guide = guide_of(done.evidence.explored, done.evidence.saturated, "train")
+    guide = guide_of(done.evidence.explored, before, done.evidence.saturated, "train")
     narrow = relevant(guide, read_nodes(after))
     assert len(narrow.rules) < len(guide.rules) / 2
     assert len(narrow.anchors) == len(narrow.rules)

@@ -134,8 +134,9 @@ class _Selection:
 
     def _trace(self, plan: Extraction, graph: Graph, load: Graph) -> tuple[AppliedRule, ...] | None:
         after = inference_record(graph, load) if self.mode == "infer" else graph_record(graph)
-        guide = guide_of(self.graph, self.explored, self.mode)
-        chain = ChainSearch(graph_record(self.graph), after, {}, guide).run()
+        before = graph_record(self.graph)
+        guide = guide_of(self.graph, before, self.explored, self.mode)
+        chain = ChainSearch(before, after, {}, guide).run()
         if chain is None:
             return None
         provenance = Provenance(self.graph, self.found, plan, self.origins)

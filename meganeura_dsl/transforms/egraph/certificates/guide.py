@@ -9,7 +9,7 @@ from meganeura_verify.equalities import Node
 from meganeura_verify.runs import Rule, read_nodes, value_of
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.transforms.egraph.certificates.graph_record import graph_record, written
+from meganeura_dsl.transforms.egraph.certificates.graph_record import Json, written
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
 from meganeura_dsl.transforms.egraph.rules.rule import Rewrite
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode, rule_sets
@@ -47,8 +47,8 @@ def rules_text() -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def guide_of(graph: Graph, saturated: SaturatedGraph, mode: Mode) -> Guide:
-    """Returns the classes and rules in the e-graph of a graph."""
+def guide_of(graph: Graph, record: Json, saturated: SaturatedGraph, mode: Mode) -> Guide:
+    """Returns the classes and rules in the e-graph of a graph, which is given with its record."""
     found = saturated.found
     anchors: dict[str, tuple[str, frozenset[int]]] = {}
     rules: list[Rule] = []
@@ -61,7 +61,7 @@ def guide_of(graph: Graph, saturated: SaturatedGraph, mode: Mode) -> Guide:
             anchors[each.name] = about, where
         rules.append(_rules()[each.name])
     known = constant_values(graph) if mode == "infer" else []
-    values = [*zip(read_nodes(graph_record(graph)), found.values, strict=True)]
+    values = [*zip(read_nodes(record), found.values, strict=True)]
     return Guide(values, _classes(found), anchors, rules, frozenset(known), saturated.tiles)
 
 

@@ -72,7 +72,8 @@ def _add(optimized: Optimized, runs: list[Json]) -> None:
     if mode == "infer":
         after = inference_record(optimized.graph, optimized.load)
     equal = {each["before"]: each["after"] for each in bodies}
-    guide = guide_of(evidence.explored, evidence.saturated, cast("Mode", mode))
+    explored = graph_record(evidence.explored) if evidence.bodies else before
+    guide = guide_of(evidence.explored, explored, evidence.saturated, cast("Mode", mode))
     chain = ChainSearch(before, after, equal, guide).run()
     if chain is None:
         raise NoChainError(f"no chain of rules was found for the graph of mode `{mode}`")
