@@ -111,6 +111,28 @@ def test_training_is_pytorchs(tmp_path: Path) -> None:
         np.testing.assert_allclose(found[name], wanted.numpy(), atol=2e-6, err_msg=name)
 
 
+class Within(torch.nn.Module):
+    """Applies the weights of two layers within it by functions, biases zero as untrained ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = torch.nn.Linear(4, 6), torch.nn.Linear(6, 3)
+        torch.nn.init.zeros_(self.wide.bias)
+        torch.nn.init.zeros_(self.narrow.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows [n, 4] to [n, 3]."""
+        x = torch.nn.functional.linear(x, self.wide.weight, self.wide.bias)
+        return torch.nn.functional.linear(x, self.narrow.weight, self.narrow.bias)
+
+
+def test_weights_of_layers_within_a_module_keep_their_names(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(Within()).eval()
+    exported = torch.export.export(net, (torch.randn(2, 4),))
+    made = api.import_torch(exported, tmp_path / "net.mgn")
+    assert set(made.trained) == {*net.state_dict()}
+
+
 class Positions(torch.nn.Module):
     """A table of positions that is read at every place, and a mask with infinities."""
 

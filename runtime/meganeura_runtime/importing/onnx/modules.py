@@ -83,11 +83,14 @@ class Modules:
         return replace(value, name=name, is_turned=not value.is_turned)
 
     def _apart(self, node: NodeProto, value: Known) -> Known | None:
-        """One of several weights that are equal as they are not trained: the module's own."""
+        """One of several weights that are equal as they are not trained: the module's own.
+
+        A weight of a module within this one is what `forward` names, and stays that.
+        """
         above, _, last = value.name.rpartition(".")
         module = module_of(node)
         name = f"{module}.{last}"
-        if not above or not module or module == above or name in self.known:
+        if not above or not module or name in self.known or f"{above}.".startswith(f"{module}."):
             return None
         is_initial = value.array.size > 0 and bool((value.array == value.array.flat[0]).all())
         is_layer = last in ("weight", "bias")
