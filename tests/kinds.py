@@ -55,6 +55,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "gp": {},
     "s4d": {},
     "fno": {},
+    "ppo:policy": {},
     "vae:encoder": {},
     "vae:decoder": {},
     "vae:drawn": {},

@@ -38,6 +38,11 @@ EXAMPLES = 2
 OWN_DATA = frozenset({"sage"})
 """Files whose training takes its own examples: a graph's edges and its nodes belong together."""
 
+BELOW = {"ppo": 2}
+"""The bound of the random whole numbers, where it is not 9: that of the actions of a game."""
+STORED = {DType.I32: np.int32, DType.BOOL: np.bool_}
+"""The types of stored inputs that are no floats."""
+
 
 def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> TrainJob:
     """The training on a few random examples of what it asks for; on `EXAMPLES` of its own."""
@@ -53,8 +58,8 @@ def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EX
     for name, wanted in inputs.items():
         if wanted.shape[:1] == (examples,):
             shape = concrete_shape(wanted.shape)
-            number = generator.integers(0, 9, shape).astype(np.int32)
-            data[name] = number if wanted.dtype is DType.I32 else number.astype(np.float32)
+            number = generator.integers(0, BELOW.get(file, 9), shape)
+            data[name] = number.astype(STORED.get(wanted.dtype, np.float32))
     path = folder / "data.safetensors"
     save_file(data, path)
     return prepare(program, train, folder, [f"data={path}", *settings, *overrides])

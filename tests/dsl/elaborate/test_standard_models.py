@@ -69,6 +69,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("whisper", {"SelfAttention", "EncoderLayer", "WhisperEncoder"}),
         ("lm", {"SelfAttention", "Mlp", "DecoderLayer", "Decoder"}),
         ("deepseek", {"turned", "LatentAttention", "Gate", "Moe", "Layer", "DeepSeek"}),
+        ("ppo", {"gae", "clipped", "ActorCritic"}),
         ("rwkv", {"Shift", "Recurrence", "TimeMix", "ChannelMix", "Layer", "Rwkv"}),
         ("gpt2", {"Conv1D", "SelfAttention", "Mlp", "Layer", "Gpt2"}),
         ("vit", {"Attention", "Mlp", "Layer", "ViT"}),
