@@ -62,8 +62,9 @@ EXAMPLES = {
 }
 """The numbers of examples of blocks that take a second or more for one: a U-Net in a loop, or
 experts whose sizes have to be found."""
-BY_NIGHT = {"dit: Drawn", "dit: Guided"}
-"""Blocks of a transformer of 328,964 weights, whose parts are checked by day."""
+BY_NIGHT = {"deepseek: DeepSeek", "dit: Drawn", "dit: Guided", "mae: Mae", "rwkv: Rwkv"}
+"""Whole models, whose blocks are checked by day, and whose gradients tests/parity compares with
+PyTorch's."""
 LAYER, BLOCK = (12, 10_000), (2, 10_000)
 """The numbers of examples of a layer, and of a block that is made of layers: by day and at
 night."""

@@ -41,6 +41,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("quick_gelu", "soft_targets", "radial", "image_share", "noisy"), MODEL),
     **dict.fromkeys(("turned", "later", "gae", "clipped"), MODEL),
     **dict.fromkeys(("positions", "modulated", "diffused", "ancestral_step"), MODEL),
+    **dict.fromkeys(("mae_loss", "patches"), MODEL),
     **dict.fromkeys(("rope", "confusion_matrix", "ghost_batch_norm", "lora", "long_conv"), MODEL),
     **dict.fromkeys(("small_asin", "central", "tail", "far_tail", "lgamma_above"), PART),
     **dict.fromkeys(("digamma_above", "pixels", "between", "ctc_losses", "rnnt_losses"), PART),
