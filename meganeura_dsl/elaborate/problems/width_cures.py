@@ -154,4 +154,4 @@ def _is_written_as(code: str, size: Size) -> bool:
 
 
 def _spaced(size: Size) -> str:
-    return show(size).replace("*", " * ")
+    return re.sub(r"\*+", r" \g<0> ", show(size))

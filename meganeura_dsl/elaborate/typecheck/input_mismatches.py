@@ -73,8 +73,9 @@ def argument_problem(
         if mismatch.verdict is None
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
-    described = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
-    due = f"{_made_by(block, item, mismatch)} {show(mismatch.wanted)}"
+    wanted = mismatch.wanted_text
+    described = f"{declared}, where axis {mismatch.axis} is {wanted}"
+    due = f"{_made_by(block, item, mismatch)} {wanted}"
     found = show(mismatch.found)
     advice = f"axis {mismatch.axis} is {found} here, and {due}: pass a tensor of that size"
     advice = _of_number(inner, block, item, mismatch) or advice
@@ -96,9 +97,32 @@ def argument_problem(
         if begun is not None
         else argument_order(location.span.text, [each.name for each in block.inputs])
         or same
+        or _of_result(inner, value, mismatch)
         or other_width(value, mismatch.found, mismatch.wanted, inner.state.values.source_of)
         or _laid_out(inner, block, item, value, location.span),
     )
+
+
+def _of_result(inner: Frame, value: Tensor, mismatch: Mismatch) -> Help | None:
+    """Returns the layer by which an axis is that of the result, as often as a call takes it.
+
+    `pixel_shuffle(r)` makes `c` channels of `c * r * r`: for `[n, 3, h, w]` a layer makes `3*r**2`.
+    """
+    around, factor, axis = inner.parent, mismatch.factor, mismatch.axis
+    outermost = around.declaration if around is not None else None
+    if factor is None or axis is None or around is None or not isinstance(outermost, ast.Block):
+        return None
+    results = outermost.results or ()
+    entries = results[0].shape.entries if len(results) == 1 else ()
+    if len(entries) != value.type.rank:
+        return None
+    known, entry = {each.name for each in outermost.parameters}, entries[axis]
+    if isinstance(entry, ast.Rest) or ast.Rest in map(type, entries):
+        return None
+    size = around.evaluate(entry) if known.issuperset(size_names(entry)) else None
+    if size is None or not is_size(size):
+        return None
+    return made_width(value, axis, size * factor, inner.state.values.source_of, known)
 
 
 def _of_another_rank(

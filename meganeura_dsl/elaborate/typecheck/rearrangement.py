@@ -41,7 +41,7 @@ from meganeura_dsl.elaborate.values import Axes, ElabValue, Pattern, Tensor, is_
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Refuted
-from meganeura_dsl.symbolic.size import Size, dim, product, show
+from meganeura_dsl.symbolic.size import Size, product, show
 from meganeura_dsl.syntax import ast
 
 
@@ -264,13 +264,11 @@ class Rearranger:
             cure = rank_cure(self.node, value.type.shape, self.frame.names)
             return ProblemError(RearrangeMismatch(location, fault, found, cure=cure))
         axis = f"axis {mismatch.axis} is {show(mismatch.found)}"
-        fault = f"{axis}, and the pattern says {show(mismatch.wanted)}"
+        fault = f"{axis}, and the pattern says {mismatch.wanted_text}"
         condition = Compare("==", mismatch.wanted, mismatch.found)
-        if mismatch.unknown:
-            factor = mismatch.wanted // dim(mismatch.unknown)
-            if factor != 0:
-                fault = f"{axis}, which {show(factor)} need not divide"
-                condition = Compare("==", mismatch.found % factor, 0)
+        if mismatch.factor is not None:
+            fault = f"{axis}, which {show(mismatch.factor)} need not divide"
+            condition = Compare("==", mismatch.found % mismatch.factor, 0)
         example = None
         if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])

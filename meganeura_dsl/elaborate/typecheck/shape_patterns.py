@@ -14,7 +14,7 @@ from meganeura_dsl.elaborate.values import Axes, is_size
 from meganeura_dsl.ir.types import Shape
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict
 from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.size import Dim, Size, dim
+from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 from meganeura_dsl.syntax import ast
 
 
@@ -30,6 +30,25 @@ class Mismatch(Exception):
     """The symbol in `wanted` for what the axis was to say, if it was to say something."""
     entry: ast.Expression | None = None
     """The entry of the pattern, where it waited for others."""
+
+    @property
+    def factor(self) -> Size | None:
+        """The size of which the wanted one is a multiple, if nothing else says how many times."""
+        if not self.unknown or self.wanted is None:
+            return None
+        times = dim(self.unknown)
+        factor = self.wanted // times
+        is_free = self.unknown not in variables_of(factor)
+        return factor if is_free and factor * times == self.wanted else None
+
+    @property
+    def wanted_text(self) -> str:
+        """The words for the wanted size, in names that the program has."""
+        if self.factor is not None:
+            return f"a multiple of {show(self.factor)}"
+        if self.unknown and self.entry is not None:
+            return f"`{self.entry.span.text}` of a whole number"
+        return "" if self.wanted is None else show(self.wanted)
 
 
 class Binder:

@@ -1,6 +1,8 @@
 """Advice for a clause of `where` that a call does not meet."""
 
 import re
+from collections.abc import Mapping
+from itertools import zip_longest
 from math import gcd
 
 from meganeura_dsl.diagnostics.source import Span
@@ -26,6 +28,7 @@ from meganeura_dsl.symbolic.assumptions import (
 )
 from meganeura_dsl.symbolic.size import show
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import bracketed
 
 LARGEST_TRIED = 4096
 """Sizes that are tried when looking for the smallest that works."""
@@ -186,22 +189,42 @@ def padding_advice(inner: Frame, caller: Location, clause: ast.Expression) -> st
     return "" if cure is None else f"{cure.text}: `{cure.code}`"
 
 
-def depthwise_advice(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+def _called_with(block: ast.Block, caller: Location, values: Mapping[str, str]) -> str:
+    """The call as it was written, but with these `values` of its configuration."""
+    call = " ".join(caller.span.text.split())
+    inside = bracketed(call, call.find("("))
+    if inside is None:
+        return call
+    arguments, end = inside
+    written = list[str]()
+    for parameter, argument in zip_longest(block.parameters, arguments):
+        if argument is None:
+            break
+        name, is_named, _ = argument.partition("=")
+        key = name.strip() if is_named or parameter is None else parameter.name
+        begin = f"{name.rstrip()}=" if is_named else ""
+        written.append(f"{begin}{values[key]}" if key in values else argument)
+    return f"{call[: call.find('(')]}({', '.join(written)}){call[end:]}"
+
+
+def depthwise_advice(
+    inner: Frame, block: ast.Block, caller: Location, clause: ast.Expression
+) -> str:
     """Advice for a convolution with a group for each channel that comes in, and other channels."""
     groups, incoming = inner.names.get("groups", ""), inner.names.get("c_in", "")
     is_own = inner.module.is_library and clause.span.text == "c % groups == 0"
     if not (is_own and is_size(groups) and is_size(incoming)) or groups != incoming:
         return ""
-    kept, window, asked = (shown_value(inner.names.get(name, "")) for name in ("c_in", "k", "c"))
-    called = block.name.text
+    kept, asked = (shown_value(inner.names.get(name, "")) for name in ("c_in", "c"))
+    call = _called_with(block, caller, {"c": kept, "groups": kept})
     return (
-        f"a depthwise convolution keeps the channels: `{called}({kept}, {window}, groups={kept})`,"
-        f"\nand `{called}({asked}, 1)` behind it makes others; for several filters a channel state "
-        f"`{asked} % {kept} == 0`"
+        f"a depthwise convolution keeps the channels:\n`{call}`,\n"
+        f"and `{block.name.text}({asked}, 1)` behind it makes others; for several filters a "
+        f"channel\nstate `{asked} % {kept} == 0`"
     )
 
 
-def groups_advice(inner: Frame, block: ast.Block, clause: ast.Expression) -> str:
+def groups_advice(inner: Frame, block: ast.Block, caller: Location, clause: ast.Expression) -> str:
     """Advice for a convolution with a group for each channel that it makes, of which others come.
 
     They are of the configuration or of another axis: no fact of `where` is likely to hold.
@@ -219,11 +242,11 @@ def groups_advice(inner: Frame, block: ast.Block, clause: ast.Expression) -> str
             f"those of\naxis {value.type.rank - 1} there by a `rearrange` before it, and back "
             "behind it"
         )
-    kept, window = show(incoming), shown_value(inner.names.get("k", ""))
+    kept = show(incoming)
     return (
         "a depthwise convolution has a group for each channel that comes in:\n"
-        f"`{block.name.text}({kept}, {window}, groups={kept})`, and one of window 1 behind it "
-        "makes others"
+        f"`{_called_with(block, caller, {'c': kept, 'groups': kept})}`,\n"
+        "and one of window 1 behind it makes others"
     )
 
 

@@ -160,8 +160,8 @@ def _where_problem(
     )
     advice = (
         output_pad_advice(inner, clause)
-        or depthwise_advice(inner, block, clause)
-        or groups_advice(inner, block, clause)
+        or depthwise_advice(inner, block, caller, clause)
+        or groups_advice(inner, block, caller, clause)
         or kept_channels_advice(inner, caller, clause)
         or incoming_channels_advice(inner, caller, clause)
         or channels_last_advice(inner, caller, clause)

@@ -173,8 +173,23 @@ def test_a_depthwise_convolution_keeps_the_channels() -> None:
     report = refused(text)
     assert report.help is not None
     assert report.help.text.startswith("a depthwise convolution keeps the channels")
-    assert "`conv2d(c_in, 3, groups=c_in)`" in report.help.text
-    cured = text.replace("conv2d(c, 3, pad=1, g", "conv2d(c_in, 3, pad=1, g")
+    call = "a: conv2d(c_in, 3, pad=1, groups=c_in)"
+    assert f"`{call}`" in report.help.text
+    cured = text.replace("a: conv2d(c, 3, pad=1, groups=c_in)", call)
+    assert not [each for each in reports(cured) if each.code != "E0207"]
+
+
+def test_an_offered_depthwise_convolution_has_the_arguments_that_were_written() -> None:
+    text = (
+        "block Net(c, t)(x: [n, c_in, h, w]) -> [n, c, (h - 1) // 2 + 1, (w - 1) // 2 + 1]:\n"
+        "  y = x |> a: conv2d(t * c_in, 1)\n"
+        "  return y |> b: conv2d(c, 3, 2, pad=1, groups=c, bias=false) |> d: conv2d(c, 1)\n"
+    )
+    report = refused(text)
+    call = "b: conv2d(c_in*t, 3, 2, pad=1, groups=c_in*t, bias=false)"
+    assert report.help is not None
+    assert f"`{call}`" in report.help.text
+    cured = text.replace("b: conv2d(c, 3, 2, pad=1, groups=c, bias=false)", call)
     assert not [each for each in reports(cured) if each.code != "E0207"]
 
 

@@ -69,7 +69,7 @@ train fit(x: [batch, 4], label: i32[batch]):
     [
         (TWO_INPUTS, "E0303", "both come from the inputs", None),
         (PATCHES, "E0301", "moves by 1", "proj: conv2d(d, patch, stride=patch)"),
-        (DEPTHWISE, "E0311", "`conv2d(c_in, 3, groups=c_in)`", None),
+        (DEPTHWISE, "E0311", "conv2d(c_in, 3, pad=1, groups=c_in)`", None),
         (LAYOUT, "E0311", "channels on axis 1, which is s here", None),
         (JOINED, "E0303", "joined along this axis", "concat(x, y, axis=2)"),
         (NO_RETURN, "E0214", "give back", "return out"),

@@ -142,3 +142,29 @@ def test_losses_under_short_names_are_known(name: str) -> None:
     (report,) = errors(text)
     assert report.help is not None
     assert "(logits, " in report.help.text
+
+
+SHUFFLED = """\
+from vision import pixel_shuffle
+block Scale(r)(x: [n, c, h, w]) -> [n, 3, r * h, r * w]:
+  return x |> up: conv2d(3 * r, 3, pad=1) |> pixel_shuffle(r)
+"""
+
+
+def test_a_layer_makes_the_multiple_that_a_call_takes() -> None:
+    cure = "up: conv2d(3 * r ** 2, 3, pad=1)"
+    follow(SHUFFLED, "E0308", cure, {"up: conv2d(3 * r, 3, pad=1)": cure})
+
+
+@pytest.mark.parametrize(
+    ("width", "given", "said"),
+    [("c * 2 * r", "3", "a multiple of 2*r"), ("c * c", "r", "`c * c` of a whole number")],
+)
+def test_a_size_that_a_call_leaves_open_has_no_symbol_in_a_message(
+    width: str, given: str, said: str
+) -> None:
+    """The name `c` of the other block is taken in the caller: its symbol is another."""
+    text = f"block Half(r)(x: [n, {width}]) -> [n] = mean(x, 1)\n"
+    text += f"block Net(r)(x: [n, c, {given}]) -> [c] = mean(x, 0) |> Half(r)\n"
+    (shown,) = (str(each) for each in errors(text) if each.code == "E0308")
+    assert (said in shown, "c'" in shown) == (True, False)
