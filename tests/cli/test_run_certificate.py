@@ -54,7 +54,9 @@ def test_a_training_certifies_each_step_that_it_makes(
     assert "of 4 optimizations; check it by meganeura-verify step.json" in shown.out
     assert modes(file) == ["forward", "train"] * 2
     assert main([str(file), "--text", "p.mgn"]) == 0
-    assert "`p.mgn` is p.mgn of the certificate" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "`p.mgn` has the digest of p.mgn in the certificate" in shown
+    assert "a digest is a claim" in shown
     (folder / "p.mgn").write_text(PROGRAM + "\n")
     assert main([str(file), "--text", "p.mgn"]) == 1
     assert "it is about other texts than `p.mgn`" in capsys.readouterr().err

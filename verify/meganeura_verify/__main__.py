@@ -18,6 +18,7 @@ LARGEST = 1 << 30
 """Bytes of a certificate that is read."""
 LONGEST = 400
 """Characters of a text of a certificate that are shown."""
+CLAIMED = "a digest is a claim: that this is of these texts, only a certificate made anew shows"
 USAGE = """usage: meganeura-verify FILE... [--text PROGRAM.mgn]...
 checks certificates that `meganeura check`, `explain-opt`, `train` and `build` wrote to
 `--certificate FILE`
@@ -124,8 +125,8 @@ def _known(certificate: Json, texts: Sequence[str]) -> list[str]:
         content = Path(text).read_bytes().removeprefix(b"\xef\xbb\xbf")
         found = hashlib.sha256(content).hexdigest()
         require(found in names, f"it is about other texts than `{text}`")
-        known.append(f"`{text}` is {names[found]} of the certificate")
-    return known
+        known.append(f"`{text}` has the digest of {names[found]} in the certificate")
+    return [*known, CLAIMED] if known else known
 
 
 if __name__ == "__main__":
