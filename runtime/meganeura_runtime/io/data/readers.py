@@ -165,8 +165,12 @@ class Reader:
         if form is not None:
             height, width = (evaluate(size, {}) for size in wanted.shape[2:])
             steps, colors = form.steps, form.colors
-            lengths = {len(steps.mean), len(steps.std)}
-            if shown_size(steps) == (height, width) and lengths <= {1, colors}:
+            for setting, numbers in (("mean", steps.mean), ("std", steps.std)):
+                if len(numbers) not in (1, colors):
+                    reason = f"`{setting}` has {len(numbers)} numbers"
+                    advice = f"give one, or one for each channel: {colors}"
+                    raise ProblemError(UnfitInput(name, path, str(wanted), reason, advice))
+            if shown_size(steps) == (height, width):
                 return ImageDecoder(colors, height, width, steps)
             reason = f"images are {steps}"
             advice = (

@@ -7,6 +7,7 @@ import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_url
@@ -97,7 +98,9 @@ def _asked(repository: str, revision: str, partial: Path | None = None) -> Gener
     except (EntryNotFoundError, HFValidationError) as error:
         raise ProblemError(HubRefused(repository, revision, _line(error), NAMED)) from None
     except HfHubHTTPError as error:
-        raise ProblemError(HubRefused(repository, revision, _line(error), LATER)) from None
+        denied = error.response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        cure = PRIVATE if denied else LATER
+        raise ProblemError(HubRefused(repository, revision, _line(error), cure)) from None
     except (HTTPError, OSError) as error:
         if isinstance(error, OSError) and error.errno in DISK and partial is not None:
             raise ProblemError(CannotWrite(partial, _line(error))) from None

@@ -152,7 +152,10 @@ def test_there_is_one_mean_for_all_colors_or_one_for_each(count: int, flowers: P
                 found = taken(read(flowers, demand(colors, 8, 16), 0, more), slice(0, 1))
                 assert found["image"].shape == (1, colors, 8, 16)
             else:
-                assert isinstance(refused(flowers, demand(colors, 8, 16), more), UnfitInput)
+                problem = refused(flowers, demand(colors, 8, 16), more)
+                assert isinstance(problem, UnfitInput)
+                assert f"has {count} numbers" in problem.reason
+                assert problem.advice == f"give one, or one for each channel: {colors}"
 
 
 def test_what_is_asked_of_images_is_done(flowers: Path) -> None:
