@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +93,15 @@ def test_a_run_whose_reader_leaves_is_stopped_and_goes_on(folder: Path) -> None:
     assert "epoch 1 " not in found.stdout
 
 
+@pytest.fixture
+def hangups() -> Generator[None]:
+    """A suite that itself ignores hangups, as under `nohup`, has processes that do not."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize(
     ("begin", "epochs", "code", "status"),
     [("", 100_000, 128 + signal.SIGHUP, "stopped"), ("trap '' HUP; ", 100, 0, "finished")],
