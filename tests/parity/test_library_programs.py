@@ -109,7 +109,7 @@ SAMPLED = models.Case(
     "ddpm-drawn",
     f"""\
     from ddpm import Drawn
-    model net = Drawn(count={COUNT}, rounds={ROUNDS})
+    model net = Drawn(count={COUNT}, iterations={ROUNDS})
     train fit(target: [{COUNT}, 1, 8, 8]):
       minimize mse(net(), target)
     """,

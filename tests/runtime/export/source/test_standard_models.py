@@ -24,11 +24,15 @@ def models_of(name: str) -> list[str]:
     return re.findall(r"^model (\w+)", (MODELS / f"{name}.mgn").read_text(), re.MULTILINE)
 
 
+UNWRITTEN = {("rwkv", "torch")}
+"""A norm that is named as a part of the first layer is made before the list of layers."""
 WRITTEN = [name for name in standard_model_names() if models_of(name)]
-
-
-EVERY = [(name, to) for name in WRITTEN for to in TARGETS]
-TURNS = [(name, [*TARGETS][number % len(TARGETS)]) for number, name in enumerate(WRITTEN)]
+EVERY = [(name, to) for name in WRITTEN for to in TARGETS if (name, to) not in UNWRITTEN]
+TURNS = [
+    (name, [*TARGETS][number % len(TARGETS)])
+    for number, name in enumerate(WRITTEN)
+    if (name, [*TARGETS][number % len(TARGETS)]) not in UNWRITTEN
+]
 """Each model as source of one of the two, in turns."""
 
 
@@ -38,6 +42,13 @@ def test_a_standard_model_is_written(name: str, to: str) -> None:
     text = source_of(module, module.models[models_of(name)[0]], {}, {}, to)
     compile(text, f"{name}.py", "exec")
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize(("name", "to"), UNWRITTEN)
+def test_what_is_not_written_is_refused(name: str, to: str) -> None:
+    module = pipeline.load(name).module
+    with pytest.raises(ProblemError, match="E0598"):
+        source_of(module, module.models[models_of(name)[0]], {}, {}, to)
 
 
 def test_a_long_return_is_broken_between_its_values() -> None:
