@@ -77,7 +77,7 @@ def _of_each_example(op: ops.Gather, table: Tensor, ids: Tensor, call: str) -> H
     if not re.fullmatch(r"gather\(.+, axis=\d+\)", call):
         return None
     rows = " and ".join(f"`{show(size)}`" for size in ids.type.shape[:first])
-    text = f"each row takes the ids of all rows here: for those of its own of {rows}"
+    text = f"here each row is paired with the ids of every row: gather in batches over {rows}"
     return Help(text, f"{call[:-1]}, batch={first})")
 
 
