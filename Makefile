@@ -40,7 +40,7 @@ demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accurac
 	@scripts/ensure_adapter.sh
 	$(VENV)/bin/meganeura train digits_cnn
 
-test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without PyTorch)
+test: $(TESTING) $(PARITY_STAMP) ## Run the test suite of every day (TORCH=no: without PyTorch)
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
@@ -48,10 +48,10 @@ test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without 
 test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minute
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) --fast
 
-nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
+nightly: $(TESTING) $(PARITY_STAMP) ## Run all tests, with far more cases of each: hours
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $$(grep -lr '^from tests.effort import' --include='test_*.py' tests)
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
 	$(PYTHON) scripts/onnx_models.py

@@ -20,7 +20,7 @@ from tests.chromium import chromium
 from tests.effort import effort
 from tests.index_package import take_for_index_package
 from tests.shared_entries import share, shared_graphs
-from tests.tiers import is_full
+from tests.tiers import NIGHTLY, is_full, is_nightly
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
 # fastest in the thread that submits them.
@@ -116,6 +116,9 @@ def pytest_terminal_summary(
     if config.getoption("--without-parity"):
         modules = len(list(PARITY.rglob("test_*.py")))
         terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
+    if effort(usual=True, nightly=False):
+        left = f"left to `make nightly`: {len(NIGHTLY)} tests or files of tests/tiers.py"
+        terminalreporter.write_line(left)
 
 
 @pytest.fixture(autouse=True)
@@ -140,15 +143,26 @@ def name_of(path: Path, test: str = "") -> str:
 
 def is_fast(item: pytest.Item) -> bool:
     """True if a test is in the fast tier."""
-    test = item.nodeid.partition("::")[2]
-    return item.get_closest_marker("adapter") is None and not is_full(name_of(item.path, test))
+    return item.get_closest_marker("adapter") is None and not is_full(name_of_test(item))
+
+
+def is_daily(item: pytest.Item) -> bool:
+    """True if a test is not in the nightly tier alone."""
+    return not is_nightly(name_of_test(item))
+
+
+def name_of_test(item: pytest.Item) -> str:
+    return name_of(item.path, item.nodeid.partition("::")[2])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a tier or this machine does not run; a required adapter is never missed."""
-    if config.getoption("--fast"):
-        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
-        items[:] = filter(is_fast, items)
+    fast = config.getoption("--fast")
+    if fast or effort(usual=True, nightly=False):
+        runs = is_fast if fast else is_daily
+        config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
+        items[:] = filter(runs, items)
+    if fast:
         return
     if os.environ.get("MEGANEURA_REQUIRE_BROWSER") != "1" and chromium() is None:
         for item in items:

@@ -1,32 +1,47 @@
 """The tiers of the suite name what exists, and `--fast` runs what they say."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 
 from tests.effort import effort
 from tests.folded import each_of
-from tests.tiers import FULL, is_full
+from tests.tiers import FULL, NIGHTLY, is_full, is_named
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
 
-@each_of("name", FULL)
+@each_of("name", (*FULL, *NIGHTLY))
 def test_what_a_tier_names_exists(name: str) -> None:
     path, _, test = name.partition("::")
     assert (TESTS / path).exists()
     assert not test or re.search(rf"^ *def {test}\(", (TESTS / path).read_text(), re.MULTILINE)
 
 
-def test_names_are_sorted_and_none_is_within_another() -> None:
-    assert list(FULL) == sorted(set(FULL))
-    assert not [name for name in FULL if any(is_full(up) for up in above(name))]
+@pytest.mark.parametrize("tier", [FULL, NIGHTLY], ids=["full", "nightly"])
+def test_names_are_sorted_and_none_is_within_another(tier: tuple[str, ...]) -> None:
+    assert list(tier) == sorted(set(tier))
+    assert not [name for name in tier if any(is_named(up, tier) for up in above(name))]
+
+
+@pytest.mark.parametrize(("nightly", "count"), [("0", "1 deselected"), ("1", "1 passed")])
+def test_a_nightly_test_runs_at_night_alone(nightly: str, count: str) -> None:
+    """Asked for by its name too: it is counted, not passed over without a word."""
+    name = "test_tiers.py::test_this_runs_at_night_alone"
+    done = run_tests(TESTS / name, environment={"MEGANEURA_NIGHTLY": nightly})
+    assert count in done.stdout, done.stdout + done.stderr
+
+
+def test_this_runs_at_night_alone() -> None:
+    assert effort(usual=False, nightly=True)
 
 
 def above(name: str) -> list[str]:
@@ -39,6 +54,22 @@ def test_a_name_is_not_the_beginning_of_another() -> None:
     assert is_full("parity/test_ops.py::test_values[add]")
     assert is_full("dsl/syntax/test_problems.py::test_deep_nesting[sum]")
     assert not is_full("dsl/syntax/test_problems.py::test_deep_nesting_of_blocks[sum]")
+
+
+def run_tests(
+    tests: Path, *options: str | Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs tests with the settings of this project in a process of their own."""
+    command = (sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml",
+               "--rootdir", ROOT, *options, tests)  # fmt: skip
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | (environment or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 PROBE = """
@@ -57,9 +88,7 @@ def test_on_an_adapter():
 def test_the_fast_tier_needs_no_adapter(tmp_path: Path) -> None:
     probe = tmp_path / "test_probe.py"
     probe.write_text(PROBE)
-    command = (sys.executable, "-m", "pytest", "--fast", "-q", "-c", ROOT / "pyproject.toml",
-               "--rootdir", ROOT, "--confcutdir", ROOT, "-p", "tests.conftest", probe)  # fmt: skip
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_tests(probe, "--fast", "--confcutdir", ROOT, "-p", "tests.conftest")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 1 deselected" in done.stdout
 

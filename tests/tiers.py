@@ -1,8 +1,12 @@
-"""The two tiers of the suite: `make test` runs every test, `make test-fast` the fast tier.
+"""The tiers of the suite: `make test-fast` runs the fast one, `make test` all but the nightly one.
 
-A test is in the fast tier unless `FULL` names it, its file or its folder, or it needs an adapter.
-A new test is therefore fast until somebody measures that it takes a second or more.
+A test is in the fast tier unless `FULL` or `NIGHTLY` names it, its file or its folder, or it needs
+an adapter. A new test is therefore fast until somebody measures that it takes a second or more.
+`NIGHTLY` names what repeats, with larger models or more processes, what other tests show by day;
+`make nightly` runs it, and everything else.
 """
+
+from collections.abc import Iterable
 
 FULL = (
     "benchmarks",
@@ -171,8 +175,26 @@ FULL = (
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""
 
+NIGHTLY = (
+    "runtime/backends/xla/test_sharding.py::test_a_run_begins_on_wgpu_goes_on_on_eight_devices_and_ends_on_the_cpu",
+    "test_tiers.py::test_this_runs_at_night_alone",
+)
+"""Files and tests in tests/ that run at night alone. A name is whole: parameters are chosen by
+`tests/effort.py`.
+"""
+
 
 def is_full(name: str) -> bool:
-    """True if a folder, a file or a test, named as in `FULL`, is in the full tier alone."""
+    """True if a folder, a file or a test is not in the fast tier."""
+    return is_named(name, FULL) or is_nightly(name)
+
+
+def is_nightly(name: str) -> bool:
+    """True if a folder, a file or a test is in the nightly tier alone."""
+    return is_named(name, NIGHTLY)
+
+
+def is_named(name: str, names: Iterable[str]) -> bool:
+    """True if a test, whatever its parameters, its file or a folder of it is among `names`."""
     test = name.split("[", maxsplit=1)[0]
-    return any(test == each or test.startswith((f"{each}/", f"{each}::")) for each in FULL)
+    return any(test == each or test.startswith((f"{each}/", f"{each}::")) for each in names)
