@@ -5,7 +5,7 @@ from typing import Any
 
 from onnx import AttributeProto, NodeProto, TensorProto
 
-from meganeura_runtime.importing.onnx.builder import UnsayableError
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known
 
 
@@ -27,7 +27,10 @@ def resolved_attributes(
 
 
 def attribute_value(attribute: AttributeProto, constant: Callable[[TensorProto], Known]) -> Any:  # noqa: ANN401 - of any type
-    """The value of an attribute, a tensor by `constant`. Raises `UnsayableError` for a graph."""
+    """The value of an attribute, a tensor by `constant`.
+
+    Raises `UnsupportedNodeError` for a graph.
+    """
     match attribute.type:
         case AttributeProto.INT:
             return attribute.i
@@ -44,4 +47,4 @@ def attribute_value(attribute: AttributeProto, constant: Callable[[TensorProto],
         case AttributeProto.STRINGS:
             return [each.decode("utf-8", "replace") for each in attribute.strings]
         case _:
-            raise UnsayableError(f"its attribute `{attribute.name[:80]}` is not read")
+            raise UnsupportedNodeError(f"its attribute `{attribute.name[:80]}` is not read")

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from meganeura_runtime.importing.onnx.builder import UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node, Value
 
 
@@ -15,7 +15,7 @@ def selected(
 ) -> Sequence[Value | None]:
     """The results of an `If`, of those of both branches, by a scalar condition.
 
-    Raises `UnsayableError` where their types differ.
+    Raises `UnsupportedNodeError` where their types differ.
     """
     build = node.build
     found: list[Value | None] = []
@@ -27,6 +27,6 @@ def selected(
         )
         if then.dtype is not otherwise.dtype or not build.same_shape(then.shape, otherwise.shape):
             types = f"{then.type} and {otherwise.type}"
-            raise UnsayableError(f"data decides whether it gives {types}")
+            raise UnsupportedNodeError(f"data decides whether it gives {types}")
         found.append(build.where(condition, then, otherwise))
     return found

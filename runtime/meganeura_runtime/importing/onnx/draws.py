@@ -13,8 +13,9 @@ from meganeura_dsl.ir.reserved_names import COUNTER
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.export.onnx.functions import BITS, DOMAIN, NORMAL, STREAMS, UNIFORM
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Code, Level, Tensor, bracketed
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node
 
 CALLEES = {UNIFORM: "random_uniform", NORMAL: "random_normal"}
@@ -33,13 +34,13 @@ class Draws:
         """The numbers of a function; those of `RandomBits` are the counters of rounds."""
         build, counter = node.build, node.value(0)
         if not isinstance(counter, Tensor) or counter.type != TensorType(DType.U32, (WORDS,)):
-            raise UnsayableError("its counter is no u32[2]")
+            raise UnsupportedNodeError("its counter is no u32[2]")
         if counter.id not in build.counters:
-            raise UnsayableError(f"its counter is not the input `{COUNTER}`")
+            raise UnsupportedNodeError(f"its counter is not the input `{COUNTER}`")
         for name in STREAMS[node.op]:
             stream = zlib.crc32(f"#{self.count}".encode())
             if node.attribute(name, -1) != stream:
-                raise UnsayableError("its stream is not the next of the model's own block")
+                raise UnsupportedNodeError("its stream is not the next of the model's own block")
             self.count += 1
         shape = node.sizes(1, "sizes")
         if node.op == BITS:
@@ -51,7 +52,7 @@ class Draws:
 def _round_counters(build: Builder, shape: Sequence[Size]) -> Tensor:
     """The counters of the iterations of a loop, which no program names."""
     if len(shape) != 2 or shape[1] != WORDS:
-        raise UnsayableError("words are read that are no counters of rounds")
+        raise UnsupportedNodeError("words are read that are no counters of rounds")
     built = build.fresh(DType.U32, shape)
     build.counters.add(built.id)
     return built
@@ -63,7 +64,7 @@ def is_draw(domain: str, op: str) -> bool:
 
 
 def require_unread(build: Builder, results: Sequence[Tensor]) -> None:
-    """Raise `UnsayableError` where something else than a draw reads a counter."""
+    """Raise `UnsupportedNodeError` where something else than a draw reads a counter."""
     read = {each for one in build.statements for each in one.operands}
     if build.counters & (read | {each.id for each in results}):
-        raise UnsayableError("a counter of random numbers is read by something else")
+        raise UnsupportedNodeError("a counter of random numbers is read by something else")

@@ -14,7 +14,7 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product
-from meganeura_runtime.importing.onnx.builder import UnsayableError
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import (
     Known,
     Node,
@@ -60,7 +60,7 @@ def folded(node: Node) -> list[Value | None] | None:
         with np.errstate(all="ignore"):
             built = fold(node, [each.array for each in known])
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
-        raise UnsayableError(f"its constants do not fit: {str(error)[:120]}") from None
+        raise UnsupportedNodeError(f"its constants do not fit: {str(error)[:120]}") from None
     if built is None:
         return None
     arrays = built if isinstance(built, list) else [built]
@@ -117,7 +117,7 @@ def _constant(node: Node) -> list[Value | None] | None:
         if name in found:
             array = np.array(found[name], of)
             return [Known(array, element_of(array.dtype))]
-    raise UnsayableError("it is no tensor of numbers")
+    raise UnsupportedNodeError("it is no tensor of numbers")
 
 
 CONSTANTS: Mapping[str, Any] = {
@@ -130,14 +130,14 @@ CONSTANTS: Mapping[str, Any] = {
 
 def _constant_of_shape(node: Node) -> list[Value | None] | None:
     if node.has(0) and not isinstance(node.value(0), Known):
-        raise UnsayableError("its shape depends on data")
+        raise UnsupportedNodeError("its shape depends on data")
     sizes = node.sizes(0, "sizes")
     value = node.attribute("value", None)
     array = value.array if isinstance(value, Known) else np.zeros(1, np.float32)
     dtype = value.dtype if isinstance(value, Known) else DType.F32
     whole = [size for size in sizes if isinstance(size, int)]
     if array.size != 1 or any(size < 0 for size in whole):
-        raise UnsayableError("its shape or its value is impossible")
+        raise UnsupportedNodeError("its shape or its value is impossible")
     number = array.reshape(-1)[0]
     if 0 in whole:
         return [without_elements(dtype, tuple(sizes))]
@@ -233,10 +233,10 @@ def _decided(relation: Operator, node: Node, left: object, right: object) -> boo
         return bool(RELATIONS[relation](left, right))
     for side in (left, right):
         if isinstance(cast("object", side), float):
-            raise UnsayableError("a size is compared with a number that is not whole")
+            raise UnsupportedNodeError("a size is compared with a number that is not whole")
     truth = node.build.facts.truth(Compare(relation, left, right))
     if truth is None:
-        raise UnsayableError(f"it depends on sizes: {Compare(relation, left, right)}")
+        raise UnsupportedNodeError(f"it depends on sizes: {Compare(relation, left, right)}")
     return truth
 
 

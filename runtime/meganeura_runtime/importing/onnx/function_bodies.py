@@ -8,8 +8,8 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs, help
 from onnx import TensorProto as Proto
 
 from meganeura_runtime.importing.onnx.attributes import resolved_attributes
-from meganeura_runtime.importing.onnx.builder import UnsayableError
 from meganeura_runtime.importing.onnx.graph_inputs import ELEMENT
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Value
 
 
@@ -21,12 +21,12 @@ def function_body(
 ) -> FunctionProto | None:
     """The function that ONNX defines an op by, for operands of these types; None if by none.
 
-    Raises `UnsayableError` for an op that ONNX lacks.
+    Raises `UnsupportedNodeError` for an op that ONNX lacks.
     """
     try:
         schema = defs.get_schema(proto.op_type, opset, "")
     except defs.SchemaError:
-        raise UnsayableError("ONNX has no such op in this opset") from None
+        raise UnsupportedNodeError("ONNX has no such op in this opset") from None
     plain_node = NodeProto()
     plain_node.CopyFrom(proto)
     del plain_node.attribute[:]

@@ -7,6 +7,10 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 NOTHING = Help("nothing was written")
 
 
+class UnsupportedNodeError(Exception):
+    """A node has no form in the language; the text is the reason."""
+
+
 class UnreadableOnnx(Problem, code="E0640", topic="import"):
     """A file is no ONNX model that can be read."""
 

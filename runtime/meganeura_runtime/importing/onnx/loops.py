@@ -11,7 +11,7 @@ from onnx import GraphProto
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import (
     Applied,
     Code,
@@ -23,6 +23,7 @@ from meganeura_runtime.importing.onnx.code import (
     Statement,
     Tensor,
 )
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 
 OLDEST_SCAN = 9
@@ -54,13 +55,13 @@ class Iterations:
 
 
 def scan_iterations(node: Node, results: int) -> Iterations:
-    """Returns the iterations of a `Scan`. Raises `UnsayableError`."""
+    """Returns the iterations of a `Scan`. Raises `UnsupportedNodeError`."""
     if node.opset < OLDEST_SCAN:
-        raise UnsayableError("it has a batch axis, as before opset 9")
+        raise UnsupportedNodeError("it has a batch axis, as before opset 9")
     count = len(node.inputs) - node.attribute("num_scan_inputs", 0)
     given = node.tensors()
     if not 0 <= count < len(given) or results < count:
-        raise UnsayableError("it has other operands than it says")
+        raise UnsupportedNodeError("it has other operands than it says")
     starts, sources = given[:count], given[count:]
     axes = _one_each(node, "scan_input_axes", len(sources))
     turns = _one_each(node, "scan_input_directions", len(sources))
@@ -80,26 +81,26 @@ def scan_iterations(node: Node, results: int) -> Iterations:
 def _one_each(node: Node, name: str, count: int) -> list[int]:
     found: list[int] = node.attribute(name, [0] * count)
     if len(found) != count:
-        raise UnsayableError(f"it has {len(found)} `{name}`, not {count}")
+        raise UnsupportedNodeError(f"it has {len(found)} `{name}`, not {count}")
     return found
 
 
 def loop_iterations(node: Node, results: int) -> Iterations:
-    """Returns the iterations of a `Loop`. Raises `UnsayableError`."""
+    """Returns the iterations of a `Loop`. Raises `UnsupportedNodeError`."""
     condition = node.value(1) if node.has(1) else None
     is_open = isinstance(condition, Tensor) or (
         condition is not None and not (condition.array.size == 1 and condition.array.all())
     )
     if is_open:
-        raise UnsayableError("whether it begins depends on data")
+        raise UnsupportedNodeError("whether it begins depends on data")
     if not node.has(0):
-        raise UnsayableError("when it ends depends on data")
+        raise UnsupportedNodeError("when it ends depends on data")
     counts = node.sizes(0, "iterations")
     if len(counts) != 1:
-        raise UnsayableError("its iterations are not one number")
+        raise UnsupportedNodeError("its iterations are not one number")
     starts = [node.tensor(index) for index in range(2, len(node.inputs))]
     if results < len(starts):
-        raise UnsayableError("it has other results than it says")
+        raise UnsupportedNodeError("it has other results than it says")
     return Iterations(counts[0], starts, [], [(0, False)] * (results - len(starts)))
 
 
@@ -108,7 +109,7 @@ def scanned(
 ) -> list[Value | None]:
     """The results of a loop; `counts` says that a body begins with the iteration's number.
 
-    Raises `UnsayableError`.
+    Raises `UnsupportedNodeError`.
     """
     build.need(">=", iterations.count, 1, "a loop has no iterations")
     backward = bool(iterations.sliced) and all(each.is_backward for each in iterations.sliced)
@@ -121,7 +122,7 @@ def scanned(
     following, gathered = found[: len(carries)], found[len(carries) :]
     for carry, after in zip(carries, following, strict=True):
         if after.dtype is not carry.dtype or not build.same_shape(after.shape, carry.shape):
-            raise UnsayableError(f"what it carries becomes {after.type} of {carry.type}")
+            raise UnsupportedNodeError(f"what it carries becomes {after.type} of {carry.type}")
     inner = _taken_out(build, before)
     read = {each for one in inner for each in one.operands} | {each.id for each in found}
     carried, last = list[_Carry](), list[_Carry]()
@@ -173,7 +174,7 @@ def _axes(
     found: list[tuple[int, bool]] = []
     for each, (axis, turn) in zip(gathered, collected, strict=True):
         if not -each.rank - 1 <= axis <= each.rank:
-            raise UnsayableError("it collects along an axis that is not there")
+            raise UnsupportedNodeError("it collects along an axis that is not there")
         found.append((axis + each.rank + 1 if axis < 0 else axis, turn))
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size
-from meganeura_runtime.importing.onnx.builder import Builder, Kept, Stored, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import (
     Code,
     LabelPath,
@@ -19,8 +19,10 @@ from meganeura_runtime.importing.onnx.code import (
     Tensor,
     Words,
 )
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.levels import Levels
 from meganeura_runtime.importing.onnx.names import Paths, path_words, scope_of
+from meganeura_runtime.importing.onnx.statements import Kept, Stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +183,7 @@ class Node:
         """An operand, known or not."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
-            raise UnsayableError(f"operand {index} is missing")
+            raise UnsupportedNodeError(f"operand {index} is missing")
         return found
 
     def tensor(self, index: int) -> Tensor:
@@ -210,7 +212,7 @@ class Node:
         found = self.value(index)
         if isinstance(found, Known):
             return list(found.numbers)
-        raise UnsayableError(f"its {what} depend on data")
+        raise UnsupportedNodeError(f"its {what} depend on data")
 
     def sizes(self, index: int, what: str) -> list[Size]:
         """An operand that has to be known, as sizes or whole numbers."""
@@ -219,14 +221,14 @@ class Node:
             each for each in found if isinstance(each, int | Dim) and not isinstance(each, bool)
         ]
         if len(whole) < len(found):
-            raise UnsayableError(f"its {what} are no whole numbers")
+            raise UnsupportedNodeError(f"its {what} are no whole numbers")
         return whole
 
     def integers(self, index: int, what: str) -> list[int]:
         """An operand that has to be whole numbers."""
         numbers = self.sizes(index, what)
         if any(isinstance(each, Dim) for each in numbers):
-            raise UnsayableError(f"its {what} depend on sizes")
+            raise UnsupportedNodeError(f"its {what} depend on sizes")
         return [int(each) for each in numbers]  # pyright: ignore[reportArgumentType] - none is a size
 
     def number(self, index: int, default: float) -> float:
@@ -236,7 +238,7 @@ class Node:
         found = self.value(index)
         if isinstance(found, Known) and found.array.size == 1 and not found.is_symbolic:
             return found.array.reshape(-1)[0].item()
-        raise UnsayableError(f"operand {index} is no constant")
+        raise UnsupportedNodeError(f"operand {index} is no constant")
 
     def axes(self, index: int, since: int) -> list[int] | None:
         """Axes, an attribute in old opsets and operand `index` since a newer one."""
@@ -256,7 +258,7 @@ class Node:
     def checked_axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front."""
         if not -rank <= axis < rank:
-            raise UnsayableError(f"there is no axis {axis} of {rank}")
+            raise UnsupportedNodeError(f"there is no axis {axis} of {rank}")
         return axis % rank
 
     def attribute(self, name: str, default: Any) -> Any:  # noqa: ANN401 - as the file has it
@@ -355,7 +357,7 @@ class Node:
         if known.is_symbolic:
             return self._sizes_written(known)
         if array.size == 0:
-            raise UnsayableError("a constant has no elements")
+            raise UnsupportedNodeError("a constant has no elements")
         kept = build.kept.get(known.name)
         if kept is not None and kept.words not in self.paths.written:
             path = Code((LabelPath(kept.words),), Level.ATOM)
@@ -404,7 +406,7 @@ class Node:
         """
         array = narrowed(known)
         if np.isnan(array).any():
-            raise UnsayableError(f"`{known.name or 'a constant'}` holds NaN")
+            raise UnsupportedNodeError(f"`{known.name or 'a constant'}` holds NaN")
         build, infinite = self.build, np.isinf(array)
         signs = np.where(infinite, np.sign(array), 0).astype(np.int64)
         words = self.paths.beside(self.paths.of(known.name) if known.name else ("constant",))
@@ -433,7 +435,7 @@ def narrowed(known: Known) -> Array:
     if known.dtype is DType.I32 and array.dtype != np.int32:
         limits = np.iinfo(np.int32)
         if array.min() < limits.min or array.max() > limits.max:
-            raise UnsayableError("a whole number has more than 32 bits")
+            raise UnsupportedNodeError("a whole number has more than 32 bits")
         return array.astype(np.int32)
     if known.dtype is DType.F32 and array.dtype != np.float32:
         with np.errstate(over="ignore"):

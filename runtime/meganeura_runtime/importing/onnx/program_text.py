@@ -10,10 +10,10 @@ from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
-from meganeura_runtime.importing.onnx.builder import Stored
 from meganeura_runtime.importing.onnx.code import Statement, Tensor, Words
 from meganeura_runtime.importing.onnx.names import Names, identifier
 from meganeura_runtime.importing.onnx.size_text import SizeScope
+from meganeura_runtime.importing.onnx.statements import Stored
 from meganeura_runtime.importing.onnx.structure import Body, Repeat
 from meganeura_runtime.importing.onnx.translation import Translation
 from meganeura_runtime.importing.onnx.writer import POOL, BodyWriter, condition_text, type_text

@@ -6,7 +6,7 @@ They are never values of the program: what is taken from one is.
 from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import UnsayableError
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Value, known_sizes
 from meganeura_runtime.importing.onnx.ops.movement import parts_along
 
@@ -23,7 +23,8 @@ Found = Sequence[Value]
 def sequence_op(node: Node, names: Sequence[str], known: Mapping[str, Found]) -> Found | Value:
     """The sequence that an op makes, or the tensor that it reads of one.
 
-    `names` are those of the operands, `known` has the sequences so far. Raises `UnsayableError`.
+    `names` are those of the operands, `known` has the sequences so far.
+    Raises `UnsupportedNodeError`.
     """
     match node.op:
         case "SequenceEmpty":
@@ -36,7 +37,7 @@ def sequence_op(node: Node, names: Sequence[str], known: Mapping[str, Found]) ->
             pass
     parts = known.get(names[0]) if names else None
     if parts is None:
-        raise UnsayableError("its sequence is not known")
+        raise UnsupportedNodeError("its sequence is not known")
     match node.op:
         case "SequenceLength":
             return known_sizes(len(parts))
@@ -56,7 +57,7 @@ def _position(node: Node, index: int, count: int) -> int:
     """A place in a sequence, counted from the front."""
     (at,) = node.integers(index, "positions")
     if not -count <= at < count:
-        raise UnsayableError(f"there is no place {at} in a sequence of {count}")
+        raise UnsupportedNodeError(f"there is no place {at} in a sequence of {count}")
     return at % count
 
 
@@ -71,9 +72,9 @@ def _split(node: Node) -> Found:
         each = sizes[0]
         count = -(-size // each)
         if not isinstance(count, int):
-            raise UnsayableError(f"how many parts it makes depends on sizes: {count}")
+            raise UnsupportedNodeError(f"how many parts it makes depends on sizes: {count}")
         if not 1 <= count <= MOST_PARTS:
-            raise UnsayableError(f"it makes {count:,} parts")
+            raise UnsupportedNodeError(f"it makes {count:,} parts")
         sizes = [each] * (count - 1)
         sizes.append(size - each * (count - 1))
     parts = parts_along(node.build, x, axis, sizes)
@@ -87,7 +88,7 @@ def _joined(node: Node, parts: Found) -> Value:
     build = node.build
     tensors = [each if not isinstance(each, Known) else node.written(each) for each in parts]
     if not tensors:
-        raise UnsayableError("it joins no tensors")
+        raise UnsupportedNodeError("it joins no tensors")
     rank, is_new = tensors[0].rank, node.attribute("new_axis", 0)
     axis = node.checked_axis(node.attribute("axis", 0), rank + is_new)
     if is_new:

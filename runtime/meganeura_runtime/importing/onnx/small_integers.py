@@ -11,8 +11,9 @@ import numpy as np
 from onnx import TensorProto as Proto
 
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Limits, Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 
 BITS: Mapping[int, int] = {
@@ -56,10 +57,10 @@ def limits_of(build: Builder, value: Value | None) -> Limits | None:
 
 
 def is_wide(build: Builder, value: Value) -> bool:
-    """True; raises `UnsayableError` for a small value, which a loop would carry as i32."""
+    """True; raises `UnsupportedNodeError` for a small value, which a loop would carry as i32."""
     limits = limits_of(build, value)
     if limits is not None:
-        raise UnsayableError(f"it carries numbers of type {limits.name}")
+        raise UnsupportedNodeError(f"it carries numbers of type {limits.name}")
     return True
 
 
@@ -81,14 +82,14 @@ def small_results(
         return run(node)
     names = " and ".join(sorted(each.name for each in found))
     if len(found) > 1:
-        raise UnsayableError(f"{names} meet")
+        raise UnsupportedNodeError(f"{names} meet")
     (limits,) = found
     if node.op == "MaxPool":
         (largest,) = run(replace(node, inputs=[as_float(node, node.value(0))]))
         assert isinstance(largest, Tensor)
         return [as_small(build, largest, limits)]
     if node.op not in MOVES | SUMS:
-        raise UnsayableError(f"it is not read of {names}")
+        raise UnsupportedNodeError(f"it is not read of {names}")
     results = run(node)
     if node.op in SUMS:
         results = [each and wrapped(node, each, limits) for each in results]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.symbolic.conditions import Compare, Operator, holds
 from meganeura_dsl.symbolic.size import Size, dim
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
-from meganeura_runtime.importing.onnx.import_problems import UnmetSizes
+from meganeura_runtime.importing.onnx.builder import Builder
+from meganeura_runtime.importing.onnx.import_problems import UnmetSizes, UnsupportedNodeError
 from meganeura_runtime.importing.onnx.onnx_file import OnnxFile
 
 OPERATORS: Mapping[type[ast.cmpop], Operator] = {
@@ -31,7 +31,7 @@ def state_conditions(
     for text in conditions:
         try:
             condition = condition_of(text, {**named, **numbers})
-        except UnsayableError as error:
+        except UnsupportedNodeError as error:
             names = tuple(each for each in named if re.search(rf"\b{each}\b", text))
             raise ProblemError(UnmetSizes(file.shown, text, str(error), names)) from None
         if condition is not None:
@@ -41,8 +41,8 @@ def state_conditions(
 def condition_of(text: str, sizes: Mapping[str, Size]) -> Compare | None:
     """Returns the condition that a comparison in Python says; None if it holds for these sizes.
 
-    `sizes` are those of the names in it. Raises `UnsayableError` for a text that is no comparison
-    of sums, products and quotients of them, and for one that does not hold.
+    `sizes` are those of the names in it. Raises `UnsupportedNodeError` for a text that is no
+    comparison of sums, products and quotients of them, and for one that does not hold.
     """
     match ast.parse(text, mode="eval").body:
         case ast.Compare(left=left, ops=[operator], comparators=[right]) if (
@@ -50,11 +50,11 @@ def condition_of(text: str, sizes: Mapping[str, Size]) -> Compare | None:
         ):
             found = Compare(OPERATORS[type(operator)], _size(left, sizes), _size(right, sizes))
         case _:
-            raise UnsayableError("it is no comparison of two sizes")
+            raise UnsupportedNodeError("it is no comparison of two sizes")
     if not isinstance(found.left, int) or not isinstance(found.right, int):
         return found
     if not holds(found, {}):
-        raise UnsayableError("it does not hold for the sizes that are given")
+        raise UnsupportedNodeError("it does not hold for the sizes that are given")
     return None
 
 
@@ -85,4 +85,4 @@ def _size(node: ast.expr, sizes: Mapping[str, Size]) -> Size:
                     pass
         case _:
             pass
-    raise UnsayableError(f"`{ast.unparse(node)}` is no size of the language")
+    raise UnsupportedNodeError(f"`{ast.unparse(node)}` is no size of the language")

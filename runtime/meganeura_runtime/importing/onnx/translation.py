@@ -23,7 +23,7 @@ from meganeura_runtime.importing.onnx.attributes import (
     resolved_attributes,
 )
 from meganeura_runtime.importing.onnx.branches import selected
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.draws import Draws, is_draw, require_unread
 from meganeura_runtime.importing.onnx.folding import folded
@@ -34,7 +34,7 @@ from meganeura_runtime.importing.onnx.graph_inputs import (
     input_type,
     size_names,
 )
-from meganeura_runtime.importing.onnx.import_problems import NoForm
+from meganeura_runtime.importing.onnx.import_problems import NoForm, UnsupportedNodeError
 from meganeura_runtime.importing.onnx.loops import (
     is_true,
     linear_recurrence,
@@ -168,7 +168,7 @@ class _Translator:
             raise self.file.fault("it has no outputs")
         try:
             require_unread(self.build, [value for _, value in outputs])
-        except UnsayableError as error:
+        except UnsupportedNodeError as error:
             raise ProblemError(NoForm("input", COUNTER, str(error))) from None
         return Translation(self.build, taken, outputs, self.given, draws)
 
@@ -184,7 +184,7 @@ class _Translator:
         )  # fmt: skip
         try:
             return node.written(value)
-        except UnsayableError as error:
+        except UnsupportedNodeError as error:
             raise ProblemError(NoForm("Identity", f"output `{name}`", str(error))) from None
 
     # --- what the graph starts from --------------------------------------------------------------
@@ -237,7 +237,7 @@ class _Translator:
         label = f"{scope.label}{proto.name or ', '.join(proto.output) or proto.op_type}"
         try:
             results = self._results(proto, scope, depth, label)
-        except UnsayableError as error:
+        except UnsupportedNodeError as error:
             raise ProblemError(NoForm(proto.op_type, label[:200], str(error))) from None
         except (OverflowError, MemoryError, FloatingPointError) as error:
             reason = f"its constants cannot be computed ({type(error).__name__})"
@@ -265,7 +265,7 @@ class _Translator:
         if local is not None:
             return self._function(local, proto, inputs, scope, depth, label)
         if proto.domain not in ("", "ai.onnx"):
-            raise UnsayableError(f"the domain `{proto.domain[:80]}` is not read")
+            raise UnsupportedNodeError(f"the domain `{proto.domain[:80]}` is not read")
         given = [
             name in scope.sequences or value is not None
             for name, value in zip(proto.input, inputs, strict=False)
@@ -306,7 +306,7 @@ class _Translator:
         self.build.drop_from(before)
         body = function_body(proto, inputs, scope.opset, scope.attributes)
         if body is None:
-            raise UnsayableError(
+            raise UnsupportedNodeError(
                 "it is not among the ops that are read"
                 if entry is None
                 else "not with these attributes"
@@ -365,13 +365,13 @@ class _Translator:
         if not name:
             return None
         if name not in scope.values:
-            raise UnsayableError(f"`{name[:80]}` is not defined before it")
+            raise UnsupportedNodeError(f"`{name[:80]}` is not defined before it")
         return scope.values[name]
 
     def _operand(self, name: str, op: str, scope: _Scope) -> Value | None:
         """An operand of a node, a sequence being one of none but the ops that read it."""
         if name in scope.sequences and op not in SEQUENCES:
-            raise UnsayableError(f"`{name[:80]}` is a sequence of tensors")
+            raise UnsupportedNodeError(f"`{name[:80]}` is a sequence of tensors")
         return self._input(name, scope)
 
     def _attribute(self, attribute: AttributeProto, scope: _Scope) -> Any:  # noqa: ANN401 - of any type
@@ -391,7 +391,7 @@ class _Translator:
         graphs = {each.name: each.g for each in proto.attribute}
         absent = [name for name in BRANCHES if name not in graphs]
         if absent:
-            raise UnsayableError(f"it has no `{absent[0]}`")
+            raise UnsupportedNodeError(f"it has no `{absent[0]}`")
         if isinstance(condition, Tensor):
             node = Node(
                 "If", label, inputs, list(proto.output), {}, scope.opset, self.build, self.paths,
@@ -401,7 +401,7 @@ class _Translator:
             both = [self._inside(graphs[each], scope, depth, label, {}) for each in BRANCHES]
             return selected(node, condition, *both)
         if condition is None or condition.array.size != 1 or condition.is_symbolic:
-            raise UnsayableError("which branch is taken depends on data")
+            raise UnsupportedNodeError("which branch is taken depends on data")
         wanted = BRANCHES[0] if condition.array.reshape(-1)[0] else BRANCHES[1]
         return self._inside(graphs[wanted], scope, depth, label, {})
 
@@ -416,7 +416,7 @@ class _Translator:
         """The results of a `Scan`, or of a `Loop` whose iterations are counted before it begins."""
         graph = next((each.g for each in proto.attribute if each.name == "body"), None)
         if graph is None:
-            raise UnsayableError("it has no `body`")
+            raise UnsupportedNodeError("it has no `body`")
         node = self._node_of(proto, inputs, scope, label, leave_out="body")
         is_loop = proto.op_type == "Loop"
         iterations = (loop_iterations if is_loop else scan_iterations)(
@@ -431,12 +431,12 @@ class _Translator:
                 [given[0], Known(np.ones((), bool), DType.BOOL), *given[1:]] if is_loop else given
             )
             if len(first) != len(graph.input):
-                raise UnsayableError("its body has other operands than it says")
+                raise UnsupportedNodeError("its body has other operands than it says")
             names = (each.name for each in graph.input)
             given_names = dict(zip(names, first, strict=True))
             found = self._inside(graph, replace(scope, in_loop=True), depth, label, given_names)
             if is_loop and (found[0] is None or not is_true(found[0])):
-                raise UnsayableError("when it ends depends on data")
+                raise UnsupportedNodeError("when it ends depends on data")
             return [
                 each if isinstance(each, Tensor) else node.written(each)
                 for each in found[is_loop:]

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from meganeura_runtime.importing.onnx.builder import UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
@@ -18,7 +18,7 @@ def _rotary(node: Node) -> list[Value | None] | None:
         return [build.transpose(_rotated(node, rows), (0, 2, 1, 3))]
     heads, width = node.attribute("num_heads", 0), x.shape[-1]
     if x.rank != 3 or heads < 1 or not isinstance(width, int) or width % heads:
-        raise UnsayableError("it has no heads of equal size")
+        raise UnsupportedNodeError("it has no heads of equal size")
     rows = build.reshape(x, (*x.shape[:2], heads, width // heads))
     return [build.reshape(_rotated(node, rows), x.shape)]
 
@@ -27,7 +27,7 @@ def _rotated(node: Node, x: Tensor) -> Tensor:
     """Rotates each pair (a, b) of [n, s, heads, d] to (a cos - b sin, a sin + b cos)."""
     build, d = node.build, x.shape[-1]
     if not isinstance(d, int) or d % 2:
-        raise UnsayableError("its heads have no even size")
+        raise UnsupportedNodeError("its heads have no even size")
     half, interleaved = d // 2, bool(node.attribute("interleaved", 0))
     cos, sin = (_angles(node, index, x) for index in (1, 2))
     if interleaved:
@@ -49,7 +49,7 @@ def _angles(node: Node, index: int, x: Tensor) -> Tensor:
     if node.has(3):
         table = build.gather(table, node.tensor(3), 0)
     if table.rank != 3:
-        raise UnsayableError("its tables have other axes")
+        raise UnsupportedNodeError("its tables have other axes")
     wanted = (x.shape[0], x.shape[1], x.shape[3] // 2)
     for size, other in zip(table.shape, wanted, strict=True):
         build.need("==", size, other, "its tables have other sizes")

@@ -7,9 +7,10 @@ import numpy as np
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Limits, Tensor
 from meganeura_runtime.importing.onnx.folding import CASTS, converted
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import ARRAYS, Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.onnx_file import type_name
 from meganeura_runtime.importing.onnx.small_integers import (
@@ -65,7 +66,7 @@ def _subtract(node: Node) -> list[Value | None]:
 def _floats(node: Node, index: int) -> Tensor:
     x = node.tensor(index)
     if not x.dtype.is_float:
-        raise UnsayableError(f"it is applied to {x.dtype.value}")
+        raise UnsupportedNodeError(f"it is applied to {x.dtype.value}")
     return x
 
 
@@ -127,7 +128,7 @@ def _divide(node: Node) -> list[Value | None]:
         positive = node.build.binary("//", node.build.negative(a), b)
         is_below = node.build.binary("<", a, 0)
         return [node.build.where(is_below, node.build.negative(positive), down)]
-    raise UnsayableError("whole numbers are divided by numbers that are no constant")
+    raise UnsupportedNodeError("whole numbers are divided by numbers that are no constant")
 
 
 def _is_negative(number: object) -> bool:
@@ -139,15 +140,15 @@ def _mod(node: Node) -> list[Value | None] | None:
     dtype = next((each.dtype for each in (a, b) if isinstance(each, Tensor)), DType.F32)
     if dtype.is_float:
         if not node.attribute("fmod", 0):
-            raise UnsayableError("the remainder of floats has the sign of the divisor")
+            raise UnsupportedNodeError("the remainder of floats has the sign of the divisor")
         first, second = _two(node)
         whole = _truncated(build, build.binary("/", first, second))
         return [build.binary("-", first, build.binary("*", second, whole))]
     if isinstance(a, Tensor) and not isinstance(b, Tensor) and b != 0 and not _is_negative(b):
         if node.attribute("fmod", 0) and dtype is not DType.U32:
-            raise UnsayableError("the remainder has the sign of the dividend")
+            raise UnsupportedNodeError("the remainder has the sign of the dividend")
         return [build.binary("%", a, b)]
-    raise UnsayableError("whole numbers are divided by numbers that are no constant")
+    raise UnsupportedNodeError("whole numbers are divided by numbers that are no constant")
 
 
 def _two(node: Node) -> tuple[Tensor, Tensor]:
@@ -175,7 +176,7 @@ def _logic(operator: str) -> Entry:
     def entry(node: Node) -> list[Value | None]:
         a, b = _two(node)
         if a.dtype is not DType.BOOL or b.dtype is not DType.BOOL:
-            raise UnsayableError("it is applied to numbers")
+            raise UnsupportedNodeError("it is applied to numbers")
         return [node.build.binary(operator, a, b)]
 
     return entry
@@ -229,7 +230,7 @@ def _power(node: Node) -> list[Value | None]:
 
 def _whole_power(node: Node, x: Tensor, k: object) -> Tensor:
     if not isinstance(k, int | float) or not 1 <= k <= 8 or not float(k).is_integer():
-        raise UnsayableError("whole numbers are raised to what is no small constant")
+        raise UnsupportedNodeError("whole numbers are raised to what is no small constant")
     total = x
     for _ in range(int(k) - 1):
         total = node.build.binary("*", total, x)
@@ -265,7 +266,7 @@ def _cast(node: Node) -> list[Value | None]:
     if number in SMALL:
         return [_small(node, x, SMALL[number])]
     if to is None or to == np.float64:
-        raise UnsayableError(f"the language has no elements of type {type_name(number)}")
+        raise UnsupportedNodeError(f"the language has no elements of type {type_name(number)}")
     levels = node.build.floats.get(x.id)
     if levels is not None and element_of(to) is levels.dtype:
         return [levels]
@@ -465,7 +466,7 @@ def _dropout(node: Node) -> list[Value | None]:
     training = node.number(2, 0.0) if len(node.inputs) > 2 else 0
     ratio = node.number(1, 0.5) if len(node.inputs) > 1 else 0.5
     if training and ratio:
-        raise UnsayableError("it drops at random")
+        raise UnsupportedNodeError("it drops at random")
     mask = node.build.filled(1, DType.BOOL, x.shape) if node.wants(1) else None
     return [x, mask]
 

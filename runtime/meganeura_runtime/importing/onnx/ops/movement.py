@@ -6,8 +6,9 @@ import numpy as np
 
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size, product
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Part, Value, without_elements
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
@@ -29,16 +30,16 @@ def target(shape: Shape, wanted: "list[Size]", allow_zero: int) -> Shape:
     for axis, size in enumerate(wanted):
         is_copied = size == 0 and not allow_zero
         if is_copied and axis >= len(shape):
-            raise UnsayableError("it copies a size that is not there")
+            raise UnsupportedNodeError("it copies a size that is not there")
         sizes.append(shape[axis] if is_copied else size)
     if -1 in sizes:
         at = sizes.index(-1)
         known = product(sizes[:at] + sizes[at + 1 :])
         if known == 0:
-            raise UnsayableError("its size cannot be inferred")
+            raise UnsupportedNodeError("its size cannot be inferred")
         sizes[at] = product(shape) // known
     if any(isinstance(size, int) and size < 1 for size in sizes):
-        raise UnsayableError("its result has no elements")
+        raise UnsupportedNodeError("its result has no elements")
     return tuple(sizes)
 
 
@@ -46,7 +47,7 @@ def _flatten(node: Node) -> list[Value | None]:
     x = node.tensor(0)
     axis = node.attribute("axis", 1)
     if not -x.rank <= axis <= x.rank:
-        raise UnsayableError(f"there is no axis {axis}")
+        raise UnsupportedNodeError(f"there is no axis {axis}")
     at = axis + x.rank if axis < 0 else axis
     return [node.build.reshape(x, (product(x.shape[:at]), product(x.shape[at:])))]
 
@@ -58,7 +59,7 @@ def _unsqueeze(node: Node) -> list[Value | None]:
     rank = x.rank + len(axes)
     positions = {node.checked_axis(axis, rank) for axis in axes}
     if len(positions) != len(axes):
-        raise UnsayableError("an axis is named twice")
+        raise UnsupportedNodeError("an axis is named twice")
     sizes = iter(x.shape)
     return [
         node.build.reshape(x, tuple(1 if at in positions else next(sizes) for at in range(rank)))
@@ -79,7 +80,7 @@ def _transpose(node: Node) -> list[Value | None]:
     x = node.tensor(0)
     order = node.attribute("perm", None) or list(range(x.rank))[::-1]
     if sorted(order) != list(range(x.rank)):
-        raise UnsayableError("its `perm` is no order of the axes")
+        raise UnsupportedNodeError("its `perm` is no order of the axes")
     return [node.build.transpose(x, order)]
 
 
@@ -107,7 +108,7 @@ def _tile(node: Node) -> list[Value | None]:
 def _concat(node: Node) -> list[Value | None]:
     places = [index for index, each in enumerate(node.inputs) if not _is_empty(each)]
     if not node.inputs:
-        raise UnsayableError("it has no operands")
+        raise UnsupportedNodeError("it has no operands")
     parts = [node.tensor(index) for index in places or range(len(node.inputs))]
     return [node.build.concat(parts, node.axis(1, parts[0].rank))]
 
@@ -127,7 +128,7 @@ def _split(node: Node) -> list[Value | None]:
         count = node.attribute("num_outputs", len(node.outputs))
         size = x.shape[axis]
         if count != len(node.outputs):
-            raise UnsayableError(f"it has {len(node.outputs)} results and {count} parts")
+            raise UnsupportedNodeError(f"it has {len(node.outputs)} results and {count} parts")
         each = (size + count - 1) // count
         sizes = [each] * (count - 1)
         sizes.append(size - each * (count - 1))
@@ -166,7 +167,7 @@ def _slice(node: Node) -> list[Value | None]:
 def _part(node: Node, x: Tensor, axis: int, start: Size, end: Size, step: int) -> Tensor:
     size = x.shape[axis]
     if step == 0:
-        raise UnsayableError("its step is 0")
+        raise UnsupportedNodeError("its step is 0")
     if step > 0:
         first, last = _clamped(node, start, size), _clamped(node, end, size)
         count = (last - first + step - 1) // step
@@ -179,7 +180,7 @@ def _part(node: Node, x: Tensor, axis: int, start: Size, end: Size, step: int) -
         )
         count = (first - last - step - 1) // -step
     if isinstance(count, int) and count < 1:
-        raise UnsayableError("a slice has no elements")
+        raise UnsupportedNodeError("a slice has no elements")
     return node.build.strided(x, axis, first, count, step)
 
 
@@ -211,7 +212,7 @@ def _gather(node: Node) -> list[Value | None]:
     build, axis = node.build, node.axis(0)
     table, ids = node.value(0), node.value(1)
     if not ids.dtype.is_integer:
-        raise UnsayableError("its indices are no whole numbers")
+        raise UnsupportedNodeError("its indices are no whole numbers")
     if isinstance(ids, Known) and ids.array.size == 1:
         x, at = node.tensor(0), ids.numbers[0]
         if isinstance(at, int) and at < 0:
@@ -244,7 +245,7 @@ def _ids(node: Node, index: int, size: Size) -> Tensor:
     """Positions, those that are constant counted from the front."""
     found = node.value(index)
     if not found.dtype.is_integer:
-        raise UnsayableError("its indices are no whole numbers")
+        raise UnsupportedNodeError("its indices are no whole numbers")
     if not isinstance(found, Known) or found.is_symbolic:
         return node.tensor(index)
     if not isinstance(size, int):
@@ -252,14 +253,14 @@ def _ids(node: Node, index: int, size: Size) -> Tensor:
         return counted(node.build, ids, size) if _may_be_negative(found) else ids
     array = np.where(found.array < 0, found.array + size, found.array)
     if array.min() < 0 or array.max() >= size:
-        raise UnsayableError("an index is outside")
+        raise UnsupportedNodeError("an index is outside")
     return node.written(Known(array, DType.I32, found.name if (array == found.array).all() else ""))
 
 
 def _positions(ids: Tensor) -> Tensor:
     """Positions, which are counted from the front: others are refused when the model runs."""
     if not ids.dtype.is_integer:
-        raise UnsayableError("its indices are no whole numbers")
+        raise UnsupportedNodeError("its indices are no whole numbers")
     return ids
 
 
@@ -293,7 +294,7 @@ def _gather_nd(node: Node) -> list[Value | None]:
     batch: int = node.attribute("batch_dims", 0)
     depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= x.rank - batch:
-        raise UnsayableError("the length of an index is not known")
+        raise UnsupportedNodeError("the length of an index is not known")
     parts = [build.entry(ids, ids.rank - 1, level) for level in range(depth)]
     # One index alone that is fed is refused where it is negative; of several it would not be seen.
     if _may_be_negative(node.value(1)) and (depth > 1 or isinstance(node.value(1), Known)):
@@ -324,7 +325,7 @@ def _pad(node: Node) -> list[Value | None]:
         else list(range(x.rank))
     )
     if len(amounts) != 2 * len(axes):
-        raise UnsayableError("it has not two amounts for each axis")
+        raise UnsupportedNodeError("it has not two amounts for each axis")
     for index, axis in enumerate(axes):
         before, after = amounts[index], amounts[index + len(axes)]
         if mode == "constant":
@@ -358,7 +359,7 @@ def _mirrored(node: Node, x: Tensor, axis: int, before: Size, after: Size, mode:
                 start = size - amount if is_before else 0
                 part = build.between(x, axis, start, start + amount)
             case _:
-                raise UnsayableError(f"the mode `{mode[:40]}` is not read")
+                raise UnsupportedNodeError(f"the mode `{mode[:40]}` is not read")
         parts.append(part)
     ends = iter(parts)
     first = [next(ends)] if before != 0 else []
@@ -369,7 +370,7 @@ def _depth_to_space(node: Node) -> list[Value | None]:
     build, x, b = node.build, node.tensor(0), node.attribute("blocksize", 0)
     n, c, h, w = _image(x)
     if b < 1:
-        raise UnsayableError("its `blocksize` is below 1")
+        raise UnsupportedNodeError("its `blocksize` is below 1")
     inner = c // (b * b)
     if node.attribute("mode", "DCR") == "DCR":
         x = build.transpose(build.reshape(x, (n, b, b, inner, h, w)), (0, 3, 4, 1, 5, 2))
@@ -382,7 +383,7 @@ def _space_to_depth(node: Node) -> list[Value | None]:
     build, x, b = node.build, node.tensor(0), node.attribute("blocksize", 0)
     n, c, h, w = _image(x)
     if b < 1:
-        raise UnsayableError("its `blocksize` is below 1")
+        raise UnsupportedNodeError("its `blocksize` is below 1")
     x = build.reshape(x, (n, c, h // b, b, w // b, b))
     order = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     return [build.reshape(build.transpose(x, order), (n, c * b * b, h // b, w // b))]
@@ -390,7 +391,7 @@ def _space_to_depth(node: Node) -> list[Value | None]:
 
 def _image(x: Tensor) -> tuple[Size, Size, Size, Size]:
     if x.rank != 4:
-        raise UnsayableError("it is no image of four axes")
+        raise UnsupportedNodeError("it is no image of four axes")
     n, c, h, w = x.shape
     return n, c, h, w
 
@@ -399,9 +400,9 @@ def _range(node: Node) -> list[Value | None]:
     build = node.build
     start, limit, step = (_bound(node, index) for index in range(3))
     if not isinstance(step, int):
-        raise UnsayableError("its step depends on a size")
+        raise UnsupportedNodeError("its step depends on a size")
     if step < 1:
-        raise UnsayableError("its step is below 1")
+        raise UnsupportedNodeError("its step is below 1")
     built = build.iota((limit - start + step - 1) // step)
     if step != 1:
         built = build.binary("*", built, step)
@@ -415,11 +416,11 @@ def _bound(node: Node, index: int) -> Size:
     if isinstance(found, Tensor):
         size = node.build.sizes.get(found.id)
         if size is None:
-            raise UnsayableError("its bounds depend on data")
+            raise UnsupportedNodeError("its bounds depend on data")
         return size
     (number,) = node.numbers(index, "bounds")
     if isinstance(number, float) and not number.is_integer():
-        raise UnsayableError(f"its bound {number} is no whole number")
+        raise UnsupportedNodeError(f"its bound {number} is no whole number")
     return int(number) if isinstance(number, float) else number
 
 
@@ -446,7 +447,7 @@ def _trilu(node: Node) -> list[Value | None]:
     k = node.integers(1, "diagonal")[0] if node.has(1) else 0
     k = max(-FAR, min(k, FAR))
     if x.rank < 2:
-        raise UnsayableError("it is of a matrix")
+        raise UnsupportedNodeError("it is of a matrix")
     rows, columns = x.shape[-2:]
     shape = (rows, columns)
     row = build.along(build.iota(rows), 0, shape)
@@ -468,7 +469,7 @@ def _eye(node: Node) -> list[Value | None]:
     same = build.binary("==", build.binary("-", column, row), k)
     to = node.attribute("dtype", 1)
     if to not in (1, 6, 7, 10):
-        raise UnsayableError("the language has no such element type")
+        raise UnsupportedNodeError("the language has no such element type")
     return [build.cast(same, {1: DType.F32, 10: DType.F16}.get(to, DType.I32))]
 
 
@@ -479,7 +480,7 @@ def _center_crop_pad(node: Node) -> list[Value | None]:
         at = node.checked_axis(axis, x.rank)
         size = x.shape[at]
         if not isinstance(size, int):
-            raise UnsayableError("it crops or pads what is a symbol")
+            raise UnsupportedNodeError("it crops or pads what is a symbol")
         if wanted <= size:
             start = (size - wanted) // 2
             x = build.between(x, at, start, start + wanted)

@@ -6,9 +6,10 @@ import numpy as np
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import UnsayableError, number_text
 from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Part, Value
+from meganeura_runtime.importing.onnx.number_text import number_text
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
 
@@ -40,7 +41,7 @@ def layer_of_norm(
 def _batch_norm(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     if node.attribute("training_mode", 0) or node.wants(1):
-        raise UnsayableError("it is in training mode")
+        raise UnsupportedNodeError("it is in training mode")
     layer = _batch_norm_layer(node, x)
     if layer is not None:
         return [layer]
@@ -75,7 +76,7 @@ def _momentum(node: Node) -> tuple[tuple[str], ...]:
     """
     stays = np.float32(node.attribute("momentum", 0.9))
     if not 0 <= stays <= 1:
-        raise UnsayableError(f"its momentum is {stays}, and not from 0 to 1")
+        raise UnsupportedNodeError(f"its momentum is {stays}, and not from 0 to 1")
     exact = 1 - float(stays)
     tried = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
     momentum = next((each for each in tried if np.float32(1 - each) == stays), exact)
@@ -96,7 +97,7 @@ def _layer_norm(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     axis = node.axis(-1)
     if node.attribute("stash_type", 1) != 1:
-        raise UnsayableError("it computes in another element type")
+        raise UnsupportedNodeError("it computes in another element type")
     weight, bias = node.value(1), node.value(2) if node.has(2) else None
     is_layer = (
         axis == x.rank - 1 and not node.wants(1) and x.rank > 1
@@ -152,7 +153,7 @@ def _group_norm(node: Node) -> list[Value | None]:
     build, x, groups = node.build, node.tensor(0), node.attribute("num_groups", 1)
     channels = x.shape[1]
     if not isinstance(channels, int) or groups < 1 or channels % groups:
-        raise UnsayableError("its groups are uneven")
+        raise UnsupportedNodeError("its groups are uneven")
     weight, bias = node.value(1), node.value(2)
     is_layer = _is_scale(node, weight, channels) and _is_scale(node, bias, channels)
     if is_layer and isinstance(weight, Known) and isinstance(bias, Known):
@@ -176,7 +177,7 @@ def _group_norm(node: Node) -> list[Value | None]:
 def _local_response(node: Node) -> list[Value | None]:
     build, x, size = node.build, node.tensor(0), node.attribute("size", 1)
     if not 1 <= size <= 64:
-        raise UnsayableError("its window is too long")
+        raise UnsupportedNodeError("its window is too long")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     squares = build.pad(build.power(x, 2), 1, before, after)
     total = build.between(squares, 1, 0, x.shape[1])

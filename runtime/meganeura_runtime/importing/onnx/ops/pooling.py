@@ -10,8 +10,9 @@ from onnx.reference import ReferenceEvaluator
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Piece, Ref, Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 from meganeura_runtime.importing.onnx.ops.products import positive, window_pads
@@ -30,7 +31,7 @@ def _geometry(
     rank = x.rank - 2
     kernel = list(node.attribute("kernel_shape", []))
     if rank < 1 or len(kernel) != rank:
-        raise UnsayableError("its window has other axes than its operand")
+        raise UnsupportedNodeError("its window has other axes than its operand")
     kernel = positive(node, "kernel_shape", rank)
     strides, dilations = positive(node, "strides", rank), positive(node, "dilations", rank)
     before, after = window_pads(node, x.shape[2:], kernel, strides, dilations)
@@ -46,7 +47,7 @@ def _geometry(
             and stride > 1
         ):
             if not isinstance(size, int) or not isinstance(out, int):
-                raise UnsayableError("it rounds up a size that is open")
+                raise UnsupportedNodeError("it rounds up a size that is open")
             up = -(-(size + before[axis] + after[axis] - span) // stride) + 1
             if (up - 1) * stride >= size + before[axis]:
                 up -= 1
@@ -71,9 +72,9 @@ def _numbers(values: Sequence[int]) -> str:
 def _max_pool(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     if node.wants(1):
-        raise UnsayableError("the positions of the largest are asked for")
+        raise UnsupportedNodeError("the positions of the largest are asked for")
     if not x.dtype.is_float:
-        raise UnsayableError("it is applied to whole numbers")
+        raise UnsupportedNodeError("it is applied to whole numbers")
     kernel, strides, dilations, before, after, sizes = _geometry(node, x)
     shape = (*x.shape[:2], *sizes)
     if set(dilations) != {1}:
@@ -103,7 +104,7 @@ def _dilated_max(
     """Along one axis after the other, the largest of the places of the window."""
     for axis, (k, stride, dilation) in enumerate(zip(*windows, strict=True), 2):
         if k > MOST_PLACES:
-            raise UnsayableError(f"its dilated window has {k:,} places along an axis")
+            raise UnsupportedNodeError(f"its dilated window has {k:,} places along an axis")
         starts = [position * dilation for position in range(k)]
         if stride == 1:
             parts = [build.between(x, axis, each, each + shape[axis]) for each in starts]
@@ -174,13 +175,13 @@ def _window_sum(
 
 
 def _groups(channels: Size) -> tuple[Piece, ...]:
-    raise UnsayableError(f"the number of channels is open: {channels}")
+    raise UnsupportedNodeError(f"the number of channels is open: {channels}")
 
 
 def _lp_pool(node: Node) -> list[Value | None]:
     build, x, p = node.build, node.tensor(0), node.attribute("p", 2)
     if p < 1:
-        raise UnsayableError(f"its norm is of order {p}")
+        raise UnsupportedNodeError(f"its norm is of order {p}")
     kernel, strides, dilations, before, after, sizes = _geometry(node, x)
     size = build.elementwise("abs", x) if p % 2 else x
     size = size if p == 1 else build.power(size, p)
@@ -206,7 +207,7 @@ def _resize(node: Node) -> list[Value | None]:
     if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         roi = [float(each) for each in node.numbers(1, "region")]  # pyright: ignore[reportArgumentType] - numbers
         if not all(0 <= each <= 1 for each in roi):
-            raise UnsayableError("its region is partly outside")
+            raise UnsupportedNodeError("its region is partly outside")
     policy = attributes.pop("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         sizes = _proportional(x, axes, sizes, policy)
@@ -230,7 +231,7 @@ def _scales(node: Node, axes: Sequence[int]) -> tuple[list[float | None], list[S
 
 def _floats(numbers: Sequence[object]) -> list[float | None]:
     if not all(isinstance(each, int | float) for each in numbers):
-        raise UnsayableError("its scales depend on sizes")
+        raise UnsupportedNodeError("its scales depend on sizes")
     return [float(each) for each in numbers if isinstance(each, int | float)]
 
 
@@ -240,7 +241,7 @@ def _proportional(
     old = [size for axis in axes if isinstance(size := x.shape[axis], int)]
     new = [size for size in sizes if isinstance(size, int)]
     if len(old) != len(axes) or len(new) != len(axes):
-        raise UnsayableError("its proportions depend on a size that is open")
+        raise UnsupportedNodeError("its proportions depend on a size that is open")
     ratios = [a / b for a, b in zip(new, old, strict=True)]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
     return [int(np.floor(scale * size + 0.5)) for size in old]
@@ -264,10 +265,10 @@ def _resized(
         shape = (*x.shape[:axis], old * times, *x.shape[axis + 1 :])
         return build.call("repeat", x, (f"{axis}",), (f"{times}",), shape=shape)
     if not isinstance(old, int) or isinstance(size, Dim):
-        raise UnsayableError("it resizes an axis whose size is open, not by repetition")
+        raise UnsupportedNodeError("it resizes an axis whose size is open, not by repetition")
     new = size if scale is None else scale * old
     if old > LARGEST_AXIS or new is None or not 1 <= new <= LARGEST_AXIS:
-        raise UnsayableError(f"an axis is resized beyond 1 to {LARGEST_AXIS:,}")
+        raise UnsupportedNodeError(f"an axis is resized beyond 1 to {LARGEST_AXIS:,}")
     matrix = _matrix(node, old, scale, size, attributes, roi)
     if mode == "nearest" and not (matrix.sum(1) != 1).any():
         ids = Known(matrix.argmax(1), DType.I32)
@@ -342,7 +343,7 @@ def _matrix(
         with np.errstate(all="ignore"):
             (built,) = run(None, feeds)
     except Exception as error:  # noqa: BLE001  its reference raises what NumPy raises
-        raise UnsayableError(f"it cannot be resized: {str(error)[:100]}") from None
+        raise UnsupportedNodeError(f"it cannot be resized: {str(error)[:100]}") from None
     return np.asarray(built).T
 
 

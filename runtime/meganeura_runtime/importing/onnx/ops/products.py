@@ -6,8 +6,9 @@ import numpy as np
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Piece, Ref, Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Known, Node, Part, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
@@ -62,9 +63,9 @@ def matmul(build: Builder, a: Tensor, b: Tensor) -> Tensor:
     """The product as NumPy broadcasts it."""
     for each in (a, b):
         if not each.dtype.is_float:
-            raise UnsayableError("whole numbers are multiplied as matrices")
+            raise UnsupportedNodeError("whole numbers are multiplied as matrices")
         if each.rank == 0:
-            raise UnsayableError("a number is multiplied as a matrix")
+            raise UnsupportedNodeError("a number is multiplied as a matrix")
     if a.rank == 1 and b.rank == 1:
         return build.reduce("sum", build.binary("*", a, b), [0], keep=False)
     if b.rank == 1:
@@ -144,12 +145,12 @@ def window_pads(
     if kind in ("NOTSET", ""):
         pads = node.attribute("pads", [0] * (2 * rank))
         if len(pads) != 2 * rank or min(pads) < 0 or max(pads) >= LARGEST_STEP:
-            raise UnsayableError("its padding is impossible")
+            raise UnsupportedNodeError("its padding is impossible")
         return list(pads[:rank]), list(pads[rank:])
     if kind == "VALID":
         return [0] * rank, [0] * rank
     if kind not in ("SAME_UPPER", "SAME_LOWER"):
-        raise UnsayableError(f"its padding is `{kind[:40]}`")
+        raise UnsupportedNodeError(f"its padding is `{kind[:40]}`")
     before: list[int] = []
     after: list[int] = []
     for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
@@ -159,7 +160,7 @@ def window_pads(
         elif stride == 1:
             total = span - 1
         else:
-            raise UnsayableError("its padding depends on a size that is open")
+            raise UnsupportedNodeError("its padding depends on a size that is open")
         less, more = total // 2, total - total // 2
         before.append(less if kind == "SAME_UPPER" else more)
         after.append(more if kind == "SAME_UPPER" else less)
@@ -170,7 +171,7 @@ def positive(node: Node, name: str, rank: int, default: int = 1) -> list[int]:
     """An attribute of one number for each axis, all of which are at least 1."""
     found = list(node.attribute(name, [default] * rank))
     if len(found) != rank or not 1 <= min(found, default=1) <= max(found, default=1) < LARGEST_STEP:
-        raise UnsayableError(f"its `{name}` are impossible")
+        raise UnsupportedNodeError(f"its `{name}` are impossible")
     return found
 
 
@@ -183,15 +184,15 @@ def convolved(node: Node) -> Tensor:
     build, x, weight = node.build, node.tensor(0), node.value(1)
     rank = x.rank - 2
     if rank < 1 or weight.rank != x.rank:
-        raise UnsayableError("its operands have different axes")
+        raise UnsupportedNodeError("its operands have different axes")
     kernel = [size for size in weight.shape[2:] if isinstance(size, int)]
     if len(kernel) != rank:
-        raise UnsayableError("the size of its kernel is open")
+        raise UnsupportedNodeError("the size of its kernel is open")
     strides, dilations = positive(node, "strides", rank), positive(node, "dilations", rank)
     before, after = window_pads(node, x.shape[2:], kernel, strides, dilations)
     groups = node.attribute("group", 1)
     if groups < 1:
-        raise UnsayableError("it has no groups")
+        raise UnsupportedNodeError("it has no groups")
     if before != after:
         for axis in range(rank):
             x = build.pad(x, axis + 2, before[axis], after[axis])
@@ -200,7 +201,7 @@ def convolved(node: Node) -> Tensor:
     channels = weight.shape[0]
     build.need("==", x.shape[1], weight.shape[1] * groups, "it has other channels")
     if isinstance(channels, int) and channels % groups:
-        raise UnsayableError("its groups are uneven")
+        raise UnsupportedNodeError("its groups are uneven")
     for size, pad, span in zip(x.shape[2:], before, spans, strict=True):
         build.need(">=", size + 2 * pad, span, "its kernel does not fit")
     spatial = [
@@ -271,7 +272,7 @@ def _conv_transpose(node: Node) -> list[Value | None]:
     rank = x.rank - 2
     kernel = [size for size in weight.shape[2:] if isinstance(size, int)]
     if rank < 1 or len(kernel) != rank:
-        raise UnsayableError("the size of its kernel is open")
+        raise UnsupportedNodeError("the size of its kernel is open")
     strides, dilations = positive(node, "strides", rank), positive(node, "dilations", rank)
     extra = list(node.attribute("output_padding", [0] * rank))
     groups = node.attribute("group", 1)
@@ -318,7 +319,7 @@ def _transposed_pads(
     for axis in range(rank):
         size = sizes[axis]
         if not isinstance(size, int):
-            raise UnsayableError("its padding depends on a size that is open")
+            raise UnsupportedNodeError("its padding depends on a size that is open")
         goal = size * strides[axis] if wanted is None else wanted[len(wanted) - rank + axis]
         span = dilations[axis] * (kernel[axis] - 1) + 1
         total = strides[axis] * (size - 1) + extra[axis] + span - goal
@@ -346,11 +347,11 @@ def _einsum(node: Node) -> list[Value | None]:
         right = "".join(sorted(name for name in set(left) - {","} if left.count(name) == 1))
     operands = node.tensors()
     if len(terms) != len(operands) or any(len(set(term)) != len(term) for term in terms):
-        raise UnsayableError("an operand repeats an axis")
+        raise UnsupportedNodeError("an operand repeats an axis")
     sizes: dict[str, Size] = {}
     for term, x in zip(terms, operands, strict=True):
         if len(term) != x.rank:
-            raise UnsayableError("its equation has other axes than its operands")
+            raise UnsupportedNodeError("its equation has other axes than its operands")
         for name, size in zip(term, x.shape, strict=True):
             build.need("==", sizes.setdefault(name, size), size, "axes of one name differ")
     if len(operands) == 2:

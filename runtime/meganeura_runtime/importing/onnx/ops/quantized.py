@@ -13,10 +13,11 @@ from onnx import TensorProto as Proto
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import UnsayableError, number_text
 from meganeura_runtime.importing.onnx.code import Limits, Rounding, Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.levels import levels_of
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.number_text import number_text
 from meganeura_runtime.importing.onnx.onnx_file import type_name
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 from meganeura_runtime.importing.onnx.ops.products import convolved, matmul
@@ -32,19 +33,19 @@ Factor = Tensor | float
 
 
 def _require(node: Node, levels: int, *factors: tuple[int, int]) -> None:
-    """Raise `UnsayableError` unless operands are levels, and scales and zero points that fit them.
+    """Raise `UnsupportedNodeError` unless operands are levels with scales and zero points that fit.
 
     Each of the factors is a scale and its zero point; that of the first is of the levels' type.
     """
     build, kinds = node.build, [node.value(levels)] if levels >= 0 else []
     for scale, zero in factors:
         if scale >= 0 and not _is_number(node.value(scale), is_float=True):
-            raise UnsayableError("its scale is of a type that is not read")
+            raise UnsupportedNodeError("its scale is of a type that is not read")
         kinds += [node.value(zero)] if node.has(zero) else []
     if not all(_is_number(each, is_float=False) for each in kinds):
-        raise UnsayableError("its levels or its zero point are no whole numbers")
+        raise UnsupportedNodeError("its levels or its zero point are no whole numbers")
     if len({limits_of(build, each) for each in kinds}) > 1:
-        raise UnsayableError("its levels and its zero point are of different types")
+        raise UnsupportedNodeError("its levels and its zero point are of different types")
 
 
 def _is_number(value: Value, *, is_float: bool) -> bool:
@@ -56,7 +57,7 @@ def _quantize(node: Node) -> list[Value | None]:
     _require(node, -1, (1, 2))
     x, limits = node.value(0), _wanted(node)
     if not _is_number(x, is_float=True):
-        raise UnsayableError(f"it is applied to {x.dtype.value}")
+        raise UnsupportedNodeError(f"it is applied to {x.dtype.value}")
     if isinstance(x, Known) and _is_known(node, 1) and _is_known(node, 2):
         return [_known_levels(node, x, limits)]
     x = node.tensor(0)
@@ -73,11 +74,11 @@ def _wanted(node: Node) -> Limits:
     kind = node.attribute("output_dtype", 0)
     given = limits_of(node.build, node.value(2)) if node.has(2) else None
     if node.attribute("precision", 0) not in (0, *FLOATS):
-        raise UnsayableError("its precision is neither that of float nor of float16")
+        raise UnsupportedNodeError("its precision is neither that of float nor of float16")
     if kind and kind not in SMALL:
-        raise UnsayableError(f"its levels are of the type {type_name(kind)}")
+        raise UnsupportedNodeError(f"its levels are of the type {type_name(kind)}")
     if node.has(2) and given is None:
-        raise UnsayableError("its zero point has more than 16 bits")
+        raise UnsupportedNodeError("its zero point has more than 16 bits")
     return given or SMALL[kind or Proto.UINT8]
 
 
@@ -101,7 +102,7 @@ def _dequantize(node: Node) -> list[Value | None]:
     build, x = node.build, node.value(0)
     kind = node.attribute("output_dtype", 0)
     if kind and kind not in FLOATS:
-        raise UnsayableError(f"its result is of the type {type_name(kind)}")
+        raise UnsupportedNodeError(f"its result is of the type {type_name(kind)}")
     dtype = FLOATS[kind] if kind else node.value(1).dtype
     if isinstance(x, Known) and _is_known(node, 1) and _is_known(node, 2):
         return [_numbers(node, x, dtype)]
@@ -146,14 +147,14 @@ def _array(node: Node, index: int, like: Array) -> Array:
         return array
     axis = node.axis(1, like.ndim)
     if array.shape != like.shape[axis : axis + 1]:
-        raise UnsayableError("its scale or its zero point has other sizes than its axis")
+        raise UnsupportedNodeError("its scale or its zero point has other sizes than its axis")
     return array.reshape([-1 if each == axis else 1 for each in range(like.ndim)])
 
 
 def _block(node: Node) -> int:
     size = node.attribute("block_size", 0)
     if size < 0:
-        raise UnsayableError("its blocks have a negative size")
+        raise UnsupportedNodeError("its blocks have a negative size")
     return size
 
 
@@ -166,7 +167,7 @@ def _spread(node: Node, array: Array, like: Array) -> Array:
     wanted = list(like.shape)
     wanted[axis] = -(-wanted[axis] // block)
     if list(array.shape) != wanted:
-        raise UnsayableError("its scale or its zero point has other sizes than its blocks")
+        raise UnsupportedNodeError("its scale or its zero point has other sizes than its blocks")
     repeated: Array = np.repeat(array, block, axis)
     return repeated[tuple(slice(size) for size in like.shape)]
 
@@ -222,7 +223,7 @@ def _factor(node: Node, index: int, shape: Sequence[Size]) -> Factor:
     if block and x.rank == len(shape):
         return _blocks(node, x, axis, block, shape)
     if x.rank != 1:
-        raise UnsayableError("its scale or its zero point has other axes than it has")
+        raise UnsupportedNodeError("its scale or its zero point has other axes than it has")
     build.need("==", x.shape[0], shape[axis], "it has another number of scales or zero points")
     return build.along(x, axis, tuple(shape))
 
@@ -277,7 +278,7 @@ def _requantized(node: Node, x: Tensor, scales: Sequence[tuple[int, int]]) -> Te
     build, at = node.build, scales[-1][0]
     limits = limits_of(build, node.value(at + 1))
     if limits is None:
-        raise UnsayableError("its zero point has more than 16 bits")
+        raise UnsupportedNodeError("its zero point has more than 16 bits")
     total = build.binary("*", _whole(node, x), _ratio(node, x, scales))
     zero = _factor(node, at + 1, x.shape)
     moved = _moved(node, build.elementwise("round", total), "+", zero)
@@ -320,12 +321,12 @@ def _single(node: Node, x: Factor) -> Factor:
 
 
 def _require_levels(node: Node) -> None:
-    """Raise `UnsayableError` for an op of three scales, each with its zero point, that misfits."""
+    """Raise `UnsupportedNodeError` for an op of three scales and zero points that misfit."""
     _require(node, 0, (1, 2))
     _require(node, 3, (4, 5))
     _require(node, -1, (6, 7))
     if node.has(8) and not _is_number(node.value(8), is_float=False):
-        raise UnsayableError("its bias is no whole numbers")
+        raise UnsupportedNodeError("its bias is no whole numbers")
 
 
 def _matmul_integer(node: Node) -> list[Value | None]:

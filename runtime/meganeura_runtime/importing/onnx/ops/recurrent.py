@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Applied, Piece, Ref, Tensor, listed
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
@@ -66,7 +67,7 @@ def _recurrent(node: Node) -> list[Value | None]:
     )
     hidden = node.value(2).shape[2]
     if directions is None or not isinstance(hidden, int):
-        raise UnsayableError("its direction or its hidden size is not known")
+        raise UnsupportedNodeError("its direction or its hidden size is not known")
     _require_usual(node, len(directions))
     if node.attribute("layout", 0):
         x = build.transpose(x, (1, 0, 2))
@@ -91,18 +92,18 @@ def _require_usual(node: Node, directions: int) -> None:
     """Refuse what the blocks do not compute."""
     given = node.attribute("activations", None)
     if given is not None and given != USUAL[node.op] * directions:
-        raise UnsayableError("it has activations of its own")
+        raise UnsupportedNodeError("it has activations of its own")
     if node.attribute("clip", 0) or node.attribute("input_forget", 0):
-        raise UnsayableError("it clips, or couples its gates")
+        raise UnsupportedNodeError("it clips, or couples its gates")
     if node.has(7):
-        raise UnsayableError("it has peepholes")
+        raise UnsupportedNodeError("it has peepholes")
     if node.has(4):
         axis: int = node.attribute("layout", 0)
         steps, lengths = node.value(0).shape[axis], node.value(4)
         if isinstance(lengths, Tensor):
-            raise UnsayableError("its lengths depend on data")
+            raise UnsupportedNodeError("its lengths depend on data")
         if any(each != steps for each in node.sizes(4, "lengths")):
-            raise UnsayableError("some of its sequences are shorter than others")
+            raise UnsupportedNodeError("some of its sequences are shorter than others")
 
 
 def _direction(

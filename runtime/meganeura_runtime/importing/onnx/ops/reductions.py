@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import product
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Applied, Tensor
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
@@ -18,7 +19,7 @@ def _axes(node: Node, since: int = AXES_ARE_OPERANDS) -> list[int]:
     if axes is None or (not axes and not node.attribute("noop_with_empty_axes", 0)):
         return [] if node.attribute("noop_with_empty_axes", 0) else list(range(node.value(0).rank))
     if len(set(axes)) != len(axes):
-        raise UnsayableError("an axis is named twice")
+        raise UnsupportedNodeError("an axis is named twice")
     return axes
 
 
@@ -29,10 +30,10 @@ def _reduction(callee: str, since: int = AXES_ARE_OPERANDS) -> Entry:
         if x.dtype is DType.BOOL:
             callee_of = {"max": "any", "min": "all"}.get(callee)
             if callee_of is None:
-                raise UnsayableError("it is applied to truth values")
+                raise UnsupportedNodeError("it is applied to truth values")
             return [node.build.reduce(callee_of, x, axes, keep=keep)]
         if callee == "mean" and not x.dtype.is_float:
-            raise UnsayableError("it is the mean of whole numbers")
+            raise UnsupportedNodeError("it is the mean of whole numbers")
         return [node.build.reduce(callee, x, axes, keep=keep)]
 
     return entry
@@ -74,7 +75,7 @@ def _log_sum_exp(node: Node) -> list[Value | None]:
     build, x, axes = node.build, node.tensor(0), _axes(node)
     keep = bool(node.attribute("keepdims", 1))
     if not x.dtype.is_float:
-        raise UnsayableError("it is applied to whole numbers")
+        raise UnsupportedNodeError("it is applied to whole numbers")
     if len(axes) == 1:
         rest = tuple(size for axis, size in enumerate(x.shape) if axis != axes[0])
         config = [] if axes[0] == x.rank - 1 else [(str(axes[0]),)]
@@ -206,7 +207,7 @@ def _lp_normalization(node: Node) -> list[Value | None]:
     build, x, axis = node.build, node.tensor(0), node.axis(-1)
     p = node.attribute("p", 2)
     if p not in (1, 2):
-        raise UnsayableError(f"its norm is of order {p}")
+        raise UnsupportedNodeError(f"its norm is of order {p}")
     size = build.reduce(
         "sum", _absolute(build, x) if p == 1 else _squared(build, x), [axis], keep=True
     )
@@ -219,7 +220,7 @@ def _lp_normalization(node: Node) -> list[Value | None]:
 def _global_lp(node: Node) -> list[Value | None]:
     build, x, p = node.build, node.tensor(0), node.attribute("p", 2)
     if p not in (1, 2):
-        raise UnsayableError(f"its norm is of order {p}")
+        raise UnsupportedNodeError(f"its norm is of order {p}")
     size = build.reduce(
         "sum", _absolute(build, x) if p == 1 else _squared(build, x), range(2, x.rank), keep=True
     )

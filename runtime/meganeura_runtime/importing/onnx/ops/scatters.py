@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Code, Level, Ref, Tensor, listed, size_piece
+from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 from meganeura_runtime.importing.onnx.ops.movement import counted
@@ -29,7 +30,7 @@ def _combined(
     size = data.shape[batch]
     is_bool = data.dtype is DType.BOOL
     if not is_bool and not (data.dtype.is_float or data.dtype is DType.I32):
-        raise UnsayableError(f"it is applied to {data.dtype.value}")
+        raise UnsupportedNodeError(f"it is applied to {data.dtype.value}")
     if is_bool:
         data, updates = build.cast(data, DType.F32), build.cast(updates, DType.F32)
     match reduction:
@@ -53,7 +54,7 @@ def _combined(
             arrived = _scatter(build, f"scatter_{reduction}", ids, updates, size, batch, empty)
             built = build.pair("maximum" if reduction == "max" else "minimum", data, arrived)
         case _:
-            raise UnsayableError(f"its reduction is `{reduction[:40]}`")
+            raise UnsupportedNodeError(f"its reduction is `{reduction[:40]}`")
     return build.binary("!=", built, 0.0) if is_bool else built
 
 
@@ -62,7 +63,7 @@ def _scatter_elements(node: Node) -> list[Value | None]:
     axis = node.axis(0)
     order = [each for each in range(data.rank) if each != axis]
     if not all(build.same(data.shape[each], ids.shape[each]) for each in order):
-        raise UnsayableError("its indices do not reach along all other axes")
+        raise UnsupportedNodeError("its indices do not reach along all other axes")
     last = [*order, axis]
     ids = counted(build, ids, data.shape[axis])
     table, positions, parts = (build.transpose(each, last) for each in (data, ids, updates))
@@ -75,7 +76,7 @@ def _scatter_nd(node: Node) -> list[Value | None]:
     build, data, ids, updates = node.build, node.tensor(0), node.tensor(1), node.tensor(2)
     depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= data.rank:
-        raise UnsayableError("the length of an index is not known")
+        raise UnsupportedNodeError("the length of an index is not known")
     position = counted(build, build.entry(ids, ids.rank - 1, 0), data.shape[0])
     size = data.shape[0]
     for level in range(1, depth):
