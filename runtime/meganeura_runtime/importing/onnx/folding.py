@@ -16,6 +16,7 @@ from meganeura_dsl.symbolic.assumptions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product
 from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import (
+    ARRAYS,
     Known,
     Node,
     Value,
@@ -39,7 +40,7 @@ Fold = Callable[[Node, list[Array]], "Array | list[Array] | None"]
 def folded(node: Node) -> list[Value | None] | None:
     """The results of a node that needs no data, None if it does, or if it is not computed."""
     if any(isinstance(each, Known) and each.open_shape is not None for each in node.inputs):
-        return _shape(node) if node.op == "Shape" else None
+        return _shape(node) if node.op == "Shape" else _without_elements(node)
     of_shape = SHAPES.get(node.op)
     if of_shape is not None:
         return of_shape(node)
@@ -144,6 +145,19 @@ def _constant_of_shape(node: Node) -> list[Value | None] | None:
     if len(whole) == len(sizes) and prod(whole) <= LARGEST:
         return [Known(np.full(whole, number, array.dtype), dtype)]
     return [node.build.filled(number.item(), dtype, tuple(sizes))]
+
+
+def _without_elements(node: Node) -> list[Value | None] | None:
+    """The result of a function of elements of which there are none; None for other ops."""
+    fold, given = FOLDS.get(node.op), [each for each in node.inputs if each is not None]
+    if fold is None or node.op in MOVES:
+        return None
+    one_each = [np.zeros((1,) * each.rank, ARRAYS[each.dtype]) for each in given]
+    found = fold(node, one_each)
+    if not isinstance(found, np.ndarray):
+        return None
+    shape = node.build.broadcast_shape([each.shape for each in given])
+    return [without_elements(element_of(found.dtype), shape)]
 
 
 SHAPES: Mapping[str, Callable[[Node], list[Value | None] | None]] = {
@@ -461,6 +475,12 @@ def _numeric(function: Callable[[Any], Any]) -> Fold:
 
 KEEP = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Slice", "Split")
 """Ops that make nothing larger, whatever the size of a constant."""
+
+MOVES = frozenset({
+    "Concat", "Expand", "Gather", "Range", "ReduceProd", "ReduceSum", "Reshape", "Slice", "Split",
+    "Squeeze", "Tile", "Transpose", "Unsqueeze",
+})  # fmt: skip
+"""Ops that are no functions of single elements."""
 
 FOLDS: Mapping[str, Fold] = {
     "Identity": lambda node, arrays: arrays[0],

@@ -88,6 +88,8 @@ class Statements:
     """The values that have fewer than 32 bits in the file."""
     floats: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
     """The f32 values that such values are made of."""
+    rounds: bool = False
+    """True if a block rounds to levels of a few bits."""
     quantized: dict[int, Rounding] = field(default_factory=dict[int, Rounding])
     """The floats of which some of these are levels."""
     dequantized: dict[str, object] = field(default_factory=dict[str, object])

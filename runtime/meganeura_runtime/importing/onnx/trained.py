@@ -17,13 +17,16 @@ FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE})
 SETTINGS: Mapping[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}), "Clip": frozenset({1, 2}), "Pad": frozenset({2}),
     "Pow": frozenset({1}), "QuantizeLinear": frozenset({1}), "DequantizeLinear": frozenset({1}),
+    "DynamicQuantizeLSTM": frozenset({8, 10}),
     "QLinearConv": frozenset({1, 4, 6}), "QLinearMatMul": frozenset({1, 4, 6}),
     "Resize": frozenset({1, 2}), "Upsample": frozenset({1}),
     "Where": frozenset({1, 2}),
 }  # fmt: skip
 """The operands that are bounds, masks, scales and statistics, by op."""
-DEQUANTIZED = ("DequantizeLinear", 0)
-"""The operand whose numbers are weights, if nothing else reads its levels."""
+DEQUANTIZED = frozenset({
+    ("DequantizeLinear", 0), ("DynamicQuantizeLSTM", 1), ("DynamicQuantizeLSTM", 2),
+})  # fmt: skip
+"""The operands whose numbers are weights, if nothing else reads their levels."""
 LARGEST_MASK = 1 << 22
 """Elements of an initializer that is looked through for a mask."""
 SMALLEST_MASK = 16
@@ -54,7 +57,7 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
         for at, name in enumerate(node.input):
             is_setting = depth == 0 and at in SETTINGS.get(node.op_type, ())
             reads.setdefault(name, set()).add(is_setting)
-            (levels if (node.op_type, at) == DEQUANTIZED else others).add(name)
+            (levels if (node.op_type, at) in DEQUANTIZED else others).add(name)
     return frozenset(
         each.name
         for each in graph.initializer

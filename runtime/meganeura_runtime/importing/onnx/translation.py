@@ -48,7 +48,7 @@ from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.norm_patterns import NormPatterns
 from meganeura_runtime.importing.onnx.onnx_file import DEEPEST, MOST_NODES, OnnxFile
 from meganeura_runtime.importing.onnx.ops.norms import layer_of_norm
-from meganeura_runtime.importing.onnx.ops.table import TABLE
+from meganeura_runtime.importing.onnx.ops.table import TABLE, contributed
 from meganeura_runtime.importing.onnx.schemas import require_conforming
 from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
 from meganeura_runtime.importing.onnx.small_integers import SMALL, is_wide, small_results
@@ -265,7 +265,8 @@ class _Translator:
         if local is not None:
             return self._function(local, proto, inputs, scope, depth, label)
         if proto.domain not in ("", "ai.onnx"):
-            raise UnsupportedNodeError(f"the domain `{proto.domain[:80]}` is not read")
+            node = self._node_of(proto, inputs, scope, label)
+            return contributed(proto.domain, proto.op_type)(node) or ()
         given = [
             name in scope.sequences or value is not None
             for name, value in zip(proto.input, inputs, strict=False)

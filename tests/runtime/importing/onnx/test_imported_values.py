@@ -130,10 +130,14 @@ def test_an_empty_tensor_drops_out_of_a_concatenation(tmp_path: Path) -> None:
         helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
         helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
         helper.make_node("ConstantOfShape", ["shape"], ["none"]),
+        helper.make_node("Mul", ["none", "low"], ["nowhere"]),
+        helper.make_node("Less", ["nowhere", "none"], ["where"]),
+        helper.make_node("Cast", ["where"], ["ones"], to=TensorProto.FLOAT),
         helper.make_node("Slice", ["x", "zero", "zero", "one"], ["nothing"]),
-        helper.make_node("Concat", ["none", "x", "nothing"], ["y"], axis=1),
+        helper.make_node("Concat", ["ones", "x", "nowhere", "nothing"], ["y"], axis=1),
     ]
-    weights = {"rest": ints([0, 4]), "zero": ints([0]), "one": ints([1])}
+    low = np.array(-1e9, np.float32)
+    weights = {"rest": ints([0, 4]), "zero": ints([0]), "one": ints([1]), "low": low}
     made = imported(model(nodes, [X], [value("y", ["n", 6, 4])], weights), tmp_path)
     assert "return x" in text(made)
 

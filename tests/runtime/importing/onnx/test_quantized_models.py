@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import meganeura
@@ -119,6 +119,87 @@ def test_an_initializer_of_two_scales_is_two_tensors(tmp_path: Path) -> None:
     ]
     made = model(nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], weights)
     assert imported(made, tmp_path).difference < 1e-6
+
+
+WIDTH, HIDDEN, ROWS_AT_ONCE = 5, 6, 3
+
+
+def recurrent(direction: str, *, is_signed: bool, by_output: bool, is_full: bool) -> ModelProto:
+    """An LSTM of ONNX Runtime with weights of 8 bits, and what its outputs are called.
+
+    Its scales are one for each output or one for each direction, and it has a bias, lengths and
+    states if it is full.
+    """
+    directions = 2 if direction == "bidirectional" else 1
+    gates, zero = 4 * HIDDEN, 0 if is_signed else 128
+    kind = np.int8 if is_signed else np.uint8
+    scales = (directions, gates) if by_output else (directions,)
+    weights: dict[str, Array] = {
+        "w_quantized": levels_of(directions, WIDTH, gates, kind=kind, seed=1),
+        "r_quantized": levels_of(directions, HIDDEN, gates, kind=kind, seed=2),
+        "ws": 0.004 + np.abs(drawn(*scales)) / 100, "rs": 0.004 + np.abs(drawn(*scales)) / 200,
+        "wz": np.full(scales, zero, kind), "rz": np.full(scales, zero, kind),
+        "b": drawn(directions, 2 * gates), "h": drawn(directions, ROWS_AT_ONCE, HIDDEN, seed=3),
+        "c": drawn(directions, ROWS_AT_ONCE, HIDDEN, seed=4),
+        "lengths": np.full(ROWS_AT_ONCE, 7, np.int32),
+    }  # fmt: skip
+    rest = ["b", "lengths", "h", "c", ""] if is_full else [""] * 5
+    operands = ["x", "w_quantized", "r_quantized", *rest, "ws", "wz", "rs", "rz"]
+    made = helper.make_node(
+        "DynamicQuantizeLSTM", operands, ["y", "yh", "yc"], domain="com.microsoft",
+        direction=direction, hidden_size=HIDDEN,
+    )  # fmt: skip
+    states = [value(name, [directions, ROWS_AT_ONCE, HIDDEN]) for name in ("yh", "yc")]
+    y = value("y", [7, directions, ROWS_AT_ONCE, HIDDEN])
+    whole = model([made], [value("x", [7, ROWS_AT_ONCE, WIDTH])], [y, *states], weights)
+    whole.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return whole
+
+
+def levels_of(*shape: int, kind: type[np.generic], seed: int) -> Array:
+    drawn_levels = quantized_models.levels(*shape, seed=seed)
+    return drawn_levels if kind is np.int8 else (drawn_levels.astype(np.int32) + 127).astype(kind)
+
+
+@pytest.mark.parametrize(
+    ("made", "packed"),
+    [
+        (recurrent("forward", is_signed=True, by_output=False, is_full=False), True),
+        (recurrent("reverse", is_signed=True, by_output=True, is_full=True), False),
+        (recurrent("bidirectional", is_signed=False, by_output=False, is_full=True), True),
+    ],
+)
+def test_an_lstm_rounds_what_it_reads_as_onnx_runtime_does(
+    made: ModelProto,
+    packed: bool,  # noqa: FBT001
+    tmp_path: Path,
+) -> None:
+    """Weights are levels; x is rounded at once, and the state in each step."""
+    found = imported(made, tmp_path)
+    assert found.difference < 1e-5  # without the rounding it is at least 3e-3
+    assert {*(found.packed if packed else found.unpacked)} == {"w", "r"}
+    assert {"w", "r"} <= {*found.trained}
+
+
+def test_what_an_lstm_of_levels_lacks_is_said(tmp_path: Path) -> None:
+    whole = recurrent("forward", is_signed=True, by_output=False, is_full=True)
+    for at, name, reason in (
+        (8, "", "operand 8 is missing"),
+        (1, "b", "no whole numbers"),
+        (7, "b", "peepholes"),
+        (4, "short", "shorter than others"),
+    ):
+        made = ModelProto()
+        made.CopyFrom(whole)
+        made.graph.initializer.append(numpy_helper.from_array(np.array([7, 7, 6]), "short"))
+        made.graph.node[0].input[at] = name
+        with pytest.raises(ProblemError) as caught:
+            imported(made, tmp_path)
+        assert reason in str(caught.value.problem.report().remarks)
+    whole.graph.node[0].op_type = "QAttention"
+    with pytest.raises(ProblemError, match="QAttention") as caught:
+        imported(whole, tmp_path)
+    assert "only `DynamicQuantizeLSTM` is read" in str(caught.value.problem.report().remarks)
 
 
 def node(op: str, *operands: str, axis: int | None = None) -> NodeProto:

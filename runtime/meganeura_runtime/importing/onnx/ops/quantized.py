@@ -13,6 +13,7 @@ from onnx import TensorProto as Proto
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
+from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Limits, Rounding, Tensor
 from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.levels import levels_of
@@ -125,6 +126,35 @@ def _rounded(node: Node, of: Rounding) -> Tensor:
     if (of.limits.low, of.limits.high) != (-128, 127):
         config += [(f"low={of.limits.low}",), (f"high={of.limits.high}",)]
     return node.build.block("fake_quantize", of.source, *config)
+
+
+def dequantized_weights(node: Node, levels: int, scale: int) -> Value:
+    """Operands as weights [directions, inputs, outputs]: levels, their scales, their zero points.
+
+    There is one scale for each direction, or one for each output of a direction.
+    """
+    x, build = node.value(levels), node.build
+    factors: list[Value | None] = [node.value(scale)]
+    factors.append(node.value(scale + 1) if node.has(scale + 1) else None)
+    attributes = {"axis": 0}
+    if node.value(scale).rank == 2:
+        inputs = x.shape[1]
+        if not isinstance(inputs, int):
+            raise UnsupportedNodeError("its weights have an open size")
+        attributes = {"axis": 1, "block_size": inputs}
+        factors = [each and _with_axis(build, each) for each in factors]
+    of = replace(node, op="DequantizeLinear", inputs=[x, *factors], attributes=attributes)
+    (found,) = _dequantize(of)
+    assert found is not None
+    return found
+
+
+def _with_axis(build: Builder, factor: Value) -> Value:
+    """A matrix of scales or zero points, of which a row belongs to many rows of levels."""
+    rows, *columns = factor.shape
+    if isinstance(factor, Known):
+        return replace(factor, array=factor.array[:, None])
+    return build.reshape(factor, (rows, 1, *columns))
 
 
 # --- constants -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Recurrent ops, as scans: a block for each cell, written into the program that needs it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Size
@@ -9,15 +10,16 @@ from meganeura_runtime.importing.onnx.code import Applied, Piece, Ref, Tensor, l
 from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
+from meganeura_runtime.importing.onnx.ops.quantized import dequantized_weights
 
 LSTM = """\
 # The gates of a step are in ONNX's order: input, output, forget, cell.
-block onnx_lstm(hidden, backwards=false)(gates: [s, n, 4 * hidden], u: [hidden, 4 * hidden],
-                                         h: [n, hidden], c: [n, hidden])
+block {name}(hidden, backwards=false)(gates: [s, n, 4 * hidden], u: [hidden, 4 * hidden],
+                                      h: [n, hidden], c: [n, hidden])
     -> [s, n, hidden], [n, hidden], [n, hidden]:
   scan t in 0..s:
     at = s - 1 - t if backwards else t
-    z = gates[at] + h @ u
+    z = gates[at] + {state} @ u
     i = sigmoid(z[:, :hidden])
     o = sigmoid(z[:, hidden:2 * hidden])
     f = sigmoid(z[:, 2 * hidden:3 * hidden])
@@ -54,18 +56,41 @@ block onnx_rnn(hidden, backwards=false)(gates: [s, n, hidden], u: [hidden, hidde
     y[at] = h
   return y, h
 """
-CELLS = {"LSTM": ("onnx_lstm", LSTM, 4), "GRU": ("onnx_gru", GRU, 3), "RNN": ("onnx_rnn", RNN, 1)}
+ROUNDED = """\
+# x as whole numbers of 8 bits stand for it, from its smallest number to its largest, one of them
+# for 0. The slope is 1.
+block onnx_rounded()(x: [...s]) -> [...s]:
+  low = minimum(min(x), 0)
+  step = (maximum(max(x), 0) - low) / 255
+  scale = where(step == 0, 1, step)
+  zero = round(-low / scale)
+  levels = minimum(round(x / scale) + zero, 255)
+  return stop_gradient((levels - zero) * scale) + (x - stop_gradient(x))
+"""
+QUANTIZED_LSTM = "DynamicQuantizeLSTM"
+"""The LSTM of the domain `com.microsoft`: weights are levels, and so become what they multiply."""
+CELLS = {
+    "LSTM": ("onnx_lstm", LSTM.format(name="onnx_lstm", state="h"), 4),
+    QUANTIZED_LSTM: (
+        "onnx_rounded_lstm", LSTM.format(name="onnx_rounded_lstm", state="onnx_rounded(h)"), 4
+    ),
+    "GRU": ("onnx_gru", GRU, 3),
+    "RNN": ("onnx_rnn", RNN, 1),
+}  # fmt: skip
 """The block of each op, its text, and how many gates it has."""
-USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+USUAL = {
+    "LSTM": ["Sigmoid", "Tanh", "Tanh"], QUANTIZED_LSTM: ["Sigmoid", "Tanh", "Tanh"],
+    "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"],
+}  # fmt: skip
 """The activations of each op."""
+DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+"""For each direction, `True` if it runs backwards."""
 
 
 def _recurrent(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
-    directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(
-        node.attribute("direction", "forward")
-    )
-    hidden = node.value(2).shape[2]
+    directions = DIRECTIONS.get(str(node.attribute("direction", "forward")))
+    hidden = node.value(2).shape[1 if node.op == QUANTIZED_LSTM else 2]
     if directions is None or not isinstance(hidden, int):
         raise UnsupportedNodeError("its direction or its hidden size is not known")
     _require_usual(node, len(directions))
@@ -86,6 +111,19 @@ def _recurrent(node: Node) -> list[Value | None]:
         y = build.transpose(y, (2, 0, 1, 3))
         states = [build.transpose(each, (1, 0, 2)) for each in states]
     return [y, *states]
+
+
+def _quantized_lstm(node: Node) -> list[Value | None]:
+    """An LSTM whose weights are levels [directions, inputs, gates], as ONNX Runtime runs it.
+
+    It rounds all of x at once, and in each step the states of all rows.
+    """
+    build = node.build
+    build.helpers["onnx_rounded"] = ROUNDED
+    build.rounds = True
+    weights = [dequantized_weights(node, 1, 8), dequantized_weights(node, 2, 10)]
+    x = build.block("onnx_rounded", node.tensor(0))
+    return _recurrent(replace(node, inputs=[x, *weights, *node.inputs[3:8]]))
 
 
 def _require_usual(node: Node, directions: int) -> None:
@@ -113,8 +151,9 @@ def _direction(
     build, (name, text, gates) = node.build, CELLS[node.op]
     build.helpers[name] = text
     steps, batch, _ = x.shape
-    weight = build.transpose(build.entry(node.tensor(1), 0, index), (1, 0))
-    inner = build.transpose(build.entry(node.tensor(2), 0, index), (1, 0))
+    weight, inner = (build.entry(node.tensor(at), 0, index) for at in (1, 2))
+    if node.op != QUANTIZED_LSTM:
+        weight, inner = build.transpose(weight, (1, 0)), build.transpose(inner, (1, 0))
     product = build.matmul(x, weight)
     size = gates * hidden
     bias = build.entry(node.tensor(3), 0, index) if node.has(3) else None
@@ -159,5 +198,7 @@ def _start(node: Node, at: int, index: int, shape: tuple[Size, ...]) -> Tensor:
     return node.build.entry(given, 0, index)
 
 
-OPS: Mapping[str, Entry] = dict.fromkeys(CELLS, _recurrent)
+OPS: Mapping[str, Entry] = dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent)
 """The translation of each op."""
+CONTRIBUTED: Mapping[str, Entry] = {QUANTIZED_LSTM: _quantized_lstm}
+"""That of ops of the domain `com.microsoft`."""
