@@ -7,6 +7,7 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from meganeura_verify import CertificateError
 from meganeura_verify.__main__ import main
-from meganeura_verify.runs import check_runs, read_nodes, read_rules
+from meganeura_verify.runs import FORMAT, Replay, check_runs, read_nodes, read_rules
 
 from fuzz.json_mutants import json_mutant
 from meganeura.cli.driver.stages import compiled_model, compiled_step
@@ -153,8 +154,8 @@ def spoil(run: Json, random: Random) -> None:
             step["rule"] = random.choice(sorted(read_rules()[0]))
         case 2:
             step = random.choice(run["steps"])
-            name = random.choice(sorted(step["bound"]))
-            value = step["bound"][name]
+            name = random.choice([*sorted(step["bound"]), "0.0", "1.0", "false"])
+            value = step["bound"].get(name)
             if isinstance(value, dict) and "node" in value:
                 value["node"] = random.randrange(len(run["before"]["nodes"]))
             else:
@@ -197,6 +198,44 @@ def test_a_spoilt_certificate_is_refused_or_true() -> None:
         accepted += 1
         assert is_true(run), seed
     assert accepted < MUTANTS // 4
+
+
+def of_twice_a_value(**bound: Json) -> Json:
+    """A certificate that `2 x` is `x`, whose last step binds also what is given."""
+    leaf, vector = ["Leaf", [], ["input x"], "f32", [2]], {"type": ["f32", [2]]}
+    two = [["Constant", [], [2.0, "f32"], "f32", []], ["Broadcast", [1], [[2], []], "f32", [2]]]
+    before = [leaf, *two, ["Mul", [0, 2], [], "f32", [2]]]
+    x, constant, spread, product = ({"node": number} for number in range(4))
+    scalar = {"e": constant, "v": 2.0, "d": "f32", "t": {"type": ["f32", []]}}
+    steps = [
+        ("number", scalar),
+        ("number-spread", {"e": spread, "x": constant, "s": [2], "a": [], "t": vector, "v": 2.0}),
+        ("product", {"e": product, "a": x, "b": spread, "t": vector}),
+        ("mul-one", {"e": product, "x": x, "z": spread} | bound),
+    ]
+    run = {
+        "mode": "infer",
+        "before": {"nodes": before, "outputs": {"output y": 3}, "parameters": []},
+        "bodies": [],
+        "steps": [{"rule": rule, "bound": each} for rule, each in steps],
+        "after": {"nodes": [leaf], "outputs": {"output y": 0}, "parameters": []},
+    }
+    return {"format": FORMAT, "rules": read_rules()[1], "runs": [run]}
+
+
+@pytest.mark.parametrize(
+    ("bound", "reason"),
+    [
+        ({}, "does not hold"),
+        ({"1.0": 2.0}, r"\['1.0'\] are no variables of the rule"),
+        ({"x": [2.0]}, "are no integers"),
+        ({"x": ["node", 0]}, "are no integers"),
+        ({"x": {"type": ["f32", [2.0]]}}, "are no integers"),
+    ],
+)
+def test_a_step_that_gives_a_rule_another_meaning_is_refused(bound: Json, reason: str) -> None:
+    with pytest.raises(CertificateError, match=reason):
+        check_runs(of_twice_a_value(**bound))
 
 
 def test_an_output_that_is_another_value_is_refused() -> None:
@@ -242,6 +281,26 @@ def test_malformed_certificates_are_refused_in_words() -> None:
             check_runs(json.loads(data))
         except (CertificateError, ValueError):
             continue
+
+
+@pytest.mark.parametrize(
+    ("table", "right", "wrong"),
+    [
+        ("corner", [2, (0, 0), (1, 1)], 10**15),
+        ("swap", [(0, 2, 1), 3], 10**15),
+        ("nested", [(1, 4), (0, 2, 3), (0, 1, 3, 4, 5)], (10**15,)),
+    ],
+)
+def test_numbers_of_axes_are_compared(table: str, right: Sequence[Json], wrong: Json) -> None:
+    """None of a step, however large, is counted up to."""
+    replay = Replay({"nodes": [], "outputs": {}, "parameters": []})
+    names = "abcd"[: len(right)]
+    atom = "row", table, tuple(names)
+    assert replay.holds(atom, dict(zip(names, right, strict=True)))
+    for place in range(len(right)):
+        changed = [*right[:place], wrong, *right[place + 1 :]]
+        if type(changed[place]) is type(right[place]):
+            assert not replay.holds(atom, dict(zip(names, changed, strict=True)))
 
 
 def test_the_checker_imports_the_standard_library_alone() -> None:

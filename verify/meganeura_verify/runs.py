@@ -26,7 +26,9 @@ from meganeura_verify.terms import (
     atoms_of,
     evaluate,
     is_op,
+    names_of,
     parsed,
+    terms_of,
 )
 
 FORMAT = "meganeura-run-1"
@@ -40,6 +42,8 @@ class Rule:
         self.name = name
         self.is_rewrite = kind == "rewrite"
         self.atoms = atoms_of(when)
+        terms = [term for atom in self.atoms for term in terms_of(atom)]
+        self.variables = frozenset(name for term in terms for name in names_of(term))
         self.then = parsed(then)
         self.rows = [] if self.is_rewrite else [_row(term) for term in self.then]
         """The tables of a fact, each with the terms of the row that it states."""
@@ -95,7 +99,12 @@ class Replay(Equalities):
                 return _compare(kind[-1], *values)
 
     def apply(self, rule: Rule, bound: Mapping[str, Value]) -> None:
-        """Add what a rule states; raises `CertificateError` where something it asks for lacks."""
+        """Add what a rule states; raises `CertificateError` where something it asks for lacks.
+
+        No more may be bound than its variables: what is written in a rule is no choice of a step.
+        """
+        more = bound.keys() - rule.variables
+        require(not more, f"{rule.name}: {sorted(more)} are no variables of the rule")
         for atom in rule.atoms:
             if not self.holds(atom, bound):
                 raise CertificateError(f"{rule.name}: {atom} does not hold")
@@ -137,15 +146,14 @@ class Replay(Equalities):
                 size = float(prod(shape[axis] for axis in axes))
                 return axes == _others(kept, len(shape)) and type(count) is float and count == size
             case "corner", (rank, zeros, ones):
-                return (zeros, ones) == ((0,) * rank, (1,) * rank)
+                known = len(zeros)
+                return (rank, zeros, ones) == (known, (0,) * known, (1,) * known)
             case "swap", (order, rank):
-                return order == (*range(rank - 2), rank - 1, rank - 2)
+                return rank == len(order) and order == (*range(rank - 2), rank - 1, rank - 2)
             case "outputs", _:
                 return row in ((True, 0), (False, 1)) and type(row[0]) is bool
             case "nested", (inner, outer, both):
-                left = _others(inner, max((*both, *inner, -1)) + 1)
-                places = all(axis < len(left) for axis in outer)
-                return places and both == tuple(sorted((*inner, *(left[axis] for axis in outer))))
+                return both == tuple(sorted((*inner, *(_left(axis, inner) for axis in outer))))
             case "parameters", (number,):
                 return number in self.parameters
             case "known", (number,):  # it steers: what depends on parameters is computed once
@@ -202,15 +210,20 @@ def value_of(data: Json) -> Value:
         case {"node": int(number)}:
             return ("node", number)
         case {"nodes": list(numbers)}:
-            return ("nodes", tuple(numbers))
+            return ("nodes", _integers(numbers))
         case {"type": [str(dtype), list(shape)]}:
-            return ("type", dtype, tuple(shape))
+            return ("type", dtype, _integers(shape))
         case {"body": str(text)}:
             return ("body", text)
         case list():
-            return tuple(data)
+            return _integers(data)
         case _:
             return data
+
+
+def _integers(items: list[Json]) -> tuple[int, ...]:
+    require(all(type(each) is int for each in items), f"{items} are no integers")
+    return tuple(items)
 
 
 def read_nodes(graph: Json) -> list[Node]:
@@ -218,7 +231,7 @@ def read_nodes(graph: Json) -> list[Node]:
     nodes: list[Node] = []
     for op, operands, attributes, dtype, shape in graph["nodes"]:
         require(all(0 <= each < len(nodes) for each in operands), "an operand comes later")
-        of = ("type", dtype, tuple(shape))
+        of = ("type", dtype, _integers(shape))
         nodes.append((op, tuple(operands), tuple(map(value_of, attributes)), of))
     return nodes
 
@@ -261,6 +274,14 @@ def _compare(test: str, left: Value, right: Value) -> bool:
         return False
     results = {"equal": left == right, "<": left < right, "<=": left <= right}
     return bool({**results, ">": left > right, ">=": left >= right}[test])
+
+
+def _left(axis: int, without: tuple[int, ...]) -> int:
+    """The axis that is at a place where others are left out."""
+    require(axis >= 0, f"an axis {axis}")
+    for each in sorted(set(without)):
+        axis += each <= axis
+    return axis
 
 
 def _others(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ A value is a number, a text, a tuple of integers (a vector), or one of three tag
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from meganeura_verify import CertificateError, require
@@ -91,6 +91,33 @@ def atoms_of(text: str) -> list[Atom]:
         else:
             atoms.append(("row", head, tuple(map(plain, arguments))))
     return atoms
+
+
+@cache
+def is_variable(term: Term) -> bool:
+    """True if a term is a name that a step binds, and no number, text or truth value."""
+    return isinstance(term, str) and term not in ("true", "false") and term[0].isidentifier()
+
+
+@cache
+def names_of(term: Term) -> tuple[str, ...]:
+    """The variables in a term."""
+    if isinstance(term, str):
+        return (term,) if is_variable(term) else ()
+    return tuple(dict.fromkeys(name for each in term[1:] for name in names_of(each)))
+
+
+def terms_of(atom: Atom) -> tuple[Term, ...]:
+    """The terms of an atom."""
+    match atom:
+        case "node", name, _, arguments:
+            return (name, *arguments)
+        case "row", _, arguments:
+            return arguments
+        case "test", _, left, right:
+            return left, right
+        case _:
+            return atom[1:]
 
 
 def evaluate(term: Term, bound: Mapping[str, Value], type_of: Callable[[int], Value]) -> Value:

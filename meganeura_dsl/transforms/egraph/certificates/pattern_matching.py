@@ -13,17 +13,19 @@ from math import prod
 
 from meganeura_verify import CertificateError
 from meganeura_verify.runs import Replay, Rule
-from meganeura_verify.terms import Atom, Term, Value, evaluate
+from meganeura_verify.terms import (
+    Atom,
+    Term,
+    Value,
+    evaluate,
+    is_variable,
+    names_of,
+    terms_of,
+)
 
 from meganeura_dsl.transforms.egraph.encoding.schema import constructors
 
 Bound = Mapping[str, Value]
-
-
-@cache
-def is_variable(term: Term) -> bool:
-    """True if a term is a name that a match binds."""
-    return isinstance(term, str) and term not in ("true", "false") and term[0].isidentifier()
 
 
 @cache
@@ -33,26 +35,6 @@ def is_variadic(op: str) -> bool:
     return constructor is not None and constructor.arity is None
 
 
-@cache
-def names_of(term: Term) -> tuple[str, ...]:
-    """The variables in a term."""
-    if isinstance(term, str):
-        return (term,) if is_variable(term) else ()
-    return tuple(dict.fromkeys(name for each in term[1:] for name in names_of(each)))
-
-
-def _terms(atom: Atom) -> tuple[Term, ...]:
-    match atom:
-        case "node", name, _, arguments:
-            return (name, *arguments)
-        case "row", _, arguments:
-            return arguments
-        case "test", _, left, right:
-            return left, right
-        case _:
-            return atom[1:]
-
-
 def planned(atoms: Sequence[Atom], known: Iterable[str]) -> tuple[Atom, ...]:
     """The atoms in the order in which they are matched, where some names are bound."""
     bound, left, order = set(known), list(atoms), list[Atom]()
@@ -60,7 +42,7 @@ def planned(atoms: Sequence[Atom], known: Iterable[str]) -> tuple[Atom, ...]:
         best = min(left, key=lambda atom: _cost(atom, bound))
         left.remove(best)
         order.append(best)
-        for term in _terms(best):
+        for term in terms_of(best):
             bound.update(names_of(term))
     return tuple(order)
 
@@ -73,7 +55,7 @@ def plan_of(rule: Rule, known: str) -> tuple[Atom, ...]:
 
 def _cost(atom: Atom, bound: set[str]) -> int:
     """Returns the number of possible matches of an atom; those not evaluable yet come last."""
-    terms = _terms(atom)
+    terms = terms_of(atom)
     free = sum(not bound.issuperset(names_of(term)) for term in terms)
     if not free:
         return 0

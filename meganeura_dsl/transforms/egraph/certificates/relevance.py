@@ -14,11 +14,10 @@ from dataclasses import replace
 
 from meganeura_verify.equalities import Node
 from meganeura_verify.runs import Rule
-from meganeura_verify.terms import Term, is_op
+from meganeura_verify.terms import Term, is_op, is_variable
 
 from meganeura_dsl.transforms.egraph.certificates.guide import Guide
 from meganeura_dsl.transforms.egraph.certificates.pattern_matching import (
-    is_variable,
     is_variadic,
     plan_of,
 )
