@@ -27,12 +27,13 @@ from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.data.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.loop.anomaly import may_be_saved
+from meganeura_runtime.train.loop.early_stopping import EarlyStopping
 from meganeura_runtime.train.loop.evaluation import HeldBatch
 from meganeura_runtime.train.loop.step_log import StepLog, manual_step_log
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.records.run_folder import RunFolder, saved_folder
 from meganeura_runtime.train.records.visual_log import VisualLog
-from meganeura_runtime.train.spec.resume import Resumption, best_so_far
+from meganeura_runtime.train.spec.resume import Resumption
 from meganeura_runtime.train.spec.session_inputs import (
     clock_names,
     clock_values,
@@ -99,8 +100,7 @@ class Trainer(Closing):
         self._reductions = (Reduction(),) * len(settings.all_schedules)
         if progress is not None:
             self._reductions = progress.reductions_of(settings)
-        self._best: float | None = None
-        self._stale = 0
+        self._stopping = EarlyStopping(settings)
         with explained_failures(self._batch), ExitStack() as opened:
             run_folder = None if folder is None else opened.enter_context(folder)
             trained = opened.enter_context(
@@ -114,7 +114,7 @@ class Trainer(Closing):
                 run_folder.write_settings(settings, trained.origins)
                 run_folder.forget_after(trained.steps)
             if progress is not None:
-                self._best, self._stale = best_so_far(
+                self._stopping = EarlyStopping.resumed(
                     progress, settings, run_folder, trained.session
                 )
             if run_folder is not None:
@@ -169,8 +169,7 @@ class Trainer(Closing):
     @property
     def should_stop(self) -> bool:
         """True if as many evaluations gave nothing better as the setting `stop_after` says."""
-        most = self._spec.settings.stop_after
-        return most is not None and self._stale >= most
+        return self._stopping.is_due
 
     @property
     def folder(self) -> Path | None:
@@ -282,8 +281,8 @@ class Trainer(Closing):
             weights=trained.origins,
             is_by_hand=True,
             learning_rate=trained.learning_rate,
-            best_value=self._best,
-            stale=self._stale,
+            best_value=self._stopping.best,
+            stale=self._stopping.stale,
             reduction=self._reductions[0],
             reductions=dict(zip(spec.settings.schedules, self._reductions[1:], strict=True)),
         )
@@ -369,12 +368,7 @@ class Trainer(Closing):
         missing = self._trained.evaluator.without_value
         known = {name: each for name, each in found.items() if name not in missing}
         self._reductions = settings.reduced(self._reductions, known)
-        chosen = settings.best_metric
-        value = found[chosen.name]
-        is_best = chosen.is_better(value, self._best) and chosen.name not in missing
-        self._stale = 0 if is_best else self._stale + (chosen.name not in missing)
-        if is_best:
-            self._best = value
+        is_best = self._stopping.is_best(found, missing)
         if self._log is None:
             return
         with explained_failures():

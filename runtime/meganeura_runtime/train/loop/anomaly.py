@@ -5,12 +5,13 @@ on the device to find the step, and by the reference, which has every intermedia
 the line.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.run_settings import RunSettings
@@ -21,6 +22,7 @@ from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.spec.train_job import TrainJob
+from meganeura_runtime.train.training_problems import LossNotFinite
 
 
 @dataclass(frozen=True)
@@ -106,3 +108,17 @@ def find_anomaly(
 
 def _is_not_finite(array: Array) -> bool:
     return np.issubdtype(array.dtype, np.floating) and not bool(np.isfinite(array).all())
+
+
+def loss_not_finite(
+    step: int, loss: float, anomaly: Anomaly | None, *, is_half: bool
+) -> LossNotFinite:
+    """Returns the problem of a step, with the line of the program where it began, if known."""
+    shown = "" if math.isfinite(loss) else str(loss)
+    if anomaly is None or anomaly.value is None:
+        first = "" if anomaly is None else f"step {anomaly.step:,}"
+        return LossNotFinite(step, shown, first, is_half=is_half)
+    op, origin = anomaly.value.op, anomaly.value.origin
+    what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
+    first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
+    return LossNotFinite(step, shown, first, origin.span, origin.path)

@@ -80,9 +80,7 @@ class StepLog:
         self.read(step)
         record = {"step": step, "epoch": 0}
         self.folder.add_metrics({"kind": "held_out", **record, **found})
-        if self.folder.writes:
-            for name, file in shown.write(self.folder.path, step):
-                self.folder.add_metrics({"kind": "shown", **record, "name": name, "file": file})
+        self.folder.add_shown(shown, step, epoch=0)
         others = {name: value for name, value in found.items() if name != LOSS}
         self._watch(Evaluated(step, 0, found[LOSS], others, best))
         self._refresh()

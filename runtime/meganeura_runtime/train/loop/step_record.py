@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from meganeura_dsl.transforms.training_step import BESIDE_METRICS, LOSS
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.loop.speed import Speed
 
@@ -20,6 +21,18 @@ class StepRecord:
     """The times at which the loop began it and submitted it, by the host's clock."""
     speed: Speed | None = None
     """The speed at that time, if the step is to be logged."""
+
+    @property
+    def loss(self) -> float:
+        """The loss; the first time, this waits for the step."""
+        return float(self.outputs[LOSS])
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the program."""
+        return {
+            name: float(value) for name, value in self.outputs.items() if name not in BESIDE_METRICS
+        }
 
     def due(self, behind: int) -> int:
         """The step after which it is read without waiting, on a device so many steps behind.

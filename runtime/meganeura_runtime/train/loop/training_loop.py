@@ -14,23 +14,12 @@ from pathlib import Path
 from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.settings.declared_optimizers import declared_by
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.loss_scale import LEAST
-from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import (
-    BESIDE_METRICS,
-    LOSS,
-    LOSS_SCALE,
-    SKIPPED,
-)
-from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
-from meganeura_runtime.io.checkpoint import (
-    Progress,
-    read_checkpoint,
-    write_checkpoint,
-)
+from meganeura_dsl.transforms.training_step import LOSS, LOSS_SCALE, SKIPPED
+from meganeura_runtime.backends.base import OpenSession, Outputs
+from meganeura_runtime.io.checkpoint import Progress, read_checkpoint, write_checkpoint
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.support.background import begin
@@ -46,16 +35,21 @@ from meganeura_runtime.train.events import (
     Sampled,
     Saved,
     Stepped,
-    StoppedEarly,
     Watch,
 )
-from meganeura_runtime.train.loop.anomaly import Anomaly, Suspect, find_anomaly, may_be_saved
+from meganeura_runtime.train.loop.anomaly import (
+    Suspect,
+    find_anomaly,
+    loss_not_finite,
+    may_be_saved,
+)
 from meganeura_runtime.train.loop.device_usage import UsageMeter
+from meganeura_runtime.train.loop.early_stopping import EarlyStopping
 from meganeura_runtime.train.loop.evaluation import held_batches
 from meganeura_runtime.train.loop.feeder import Feeder
-from meganeura_runtime.train.loop.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.loop.speed import Clock, Speed
 from meganeura_runtime.train.loop.start_event import start_event
+from meganeura_runtime.train.loop.step_inputs import StepInputs
 from meganeura_runtime.train.loop.step_record import Losses, StepRecord
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.records.run_folder import RunFolder
@@ -66,7 +60,6 @@ from meganeura_runtime.train.spec.resume import (
     FROM_THE_START,
     Resumption,
     RunOptions,
-    best_so_far,
     origins_of,
     restored,
 )
@@ -135,17 +128,13 @@ class TrainingLoop:
         """True if all that is due in the middle of an epoch, where the run ends, is done."""
         self.finite = 0
         """The last step whose loss was seen to be finite."""
-        self.best: float | None = None
-        """The best value of what the best weights are chosen by."""
-        self.stale = 0
-        """Evaluations since then."""
-        self.feeder = Feeder(job, self.session.own)
-        self.reductions = (Reduction(),) * len(job.settings.all_schedules)
+        self.stopping = EarlyStopping(job.settings)
+        feeder, schedules = Feeder(job, self.session.own), len(job.settings.all_schedules)
+        self.inputs = StepInputs(feeder, self.session, job.steps, schedules)
         self.clock = Clock()
         session = self.session
         self.meter = UsageMeter(lambda: session.is_busy, is_ahead=session.ahead > 0)
         self.opened = perf_counter()
-        self.ahead: Prefetcher | None = None
         self.saving: Future[None] | None = None
 
     @property
@@ -166,9 +155,10 @@ class TrainingLoop:
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
-        self._reduce(progress.reductions_of(self.job.settings))
+        self.inputs.reduce_rates(self.step, progress.reductions_of(self.job.settings))
         self.folder.forget_after(progress.step)
-        self.best, self.stale = best_so_far(progress, self.job.settings, self.folder, self.session)
+        settings = self.job.settings
+        self.stopping = EarlyStopping.resumed(progress, settings, self.folder, self.session)
 
     def run(self) -> Finished:
         """Run the remaining epochs, or as many as there is time for."""
@@ -177,15 +167,15 @@ class TrainingLoop:
         self._finish_beginning()
         self.clock.start(self.step)
         self.meter.begin()
-        if self._is_exhausted():
-            self._tell_early_end(max(0, self.step - 1) // self.job.steps_per_epoch)
-        is_over = self.is_ended or self._is_exhausted() or self.step > self.job.steps
+        if self.stopping.is_due:
+            epoch = max(0, self.step - 1) // self.job.steps_per_epoch
+            self.watch(self.stopping.event(self.step, epoch))
+        is_over = self.is_ended or self.stopping.is_due or self.step > self.job.steps
         epochs = range(0) if is_over else range(self.epoch, self.job.epochs)
         try:
             interrupted = self._epochs(epochs)
         finally:
-            if self.ahead is not None:
-                self.ahead.close()
+            self.inputs.close()
         if not epochs:
             self._save_weights(self.session.persistent())
         lasted = perf_counter() - started
@@ -198,21 +188,12 @@ class TrainingLoop:
         for epoch in epochs:
             if self._epoch(epoch):
                 return True
-            if self._is_exhausted():
+            if self.stopping.is_due:
                 return False
             if epoch + 1 < epochs.stop and self.options.hosts.count == 1 and self.stop():
                 self._leave(epoch + 1, 0)
                 return True
         return False
-
-    def _is_exhausted(self) -> bool:
-        """Returns True if `stop_after` evaluations in a row were no better."""
-        most = self.job.settings.stop_after
-        return most is not None and self.stale >= most
-
-    def _tell_early_end(self, epoch: int) -> None:
-        chosen = self.job.settings.best_metric
-        self.watch(StoppedEarly(self.step, epoch, self.stale, chosen.name, self.best))
 
     def _leave(self, epoch: int, position: int) -> None:
         """Save all before the end that was asked for."""
@@ -242,7 +223,7 @@ class TrainingLoop:
             for position in range(self.step - before, end):
                 self._step(epoch)
                 if position + 1 < end and self._is_exhausted_within(epoch):
-                    self._tell_early_end(epoch)
+                    self.watch(self.stopping.event(self.step, epoch))
                     self._leave(epoch, position + 1)
                     return False
                 if self._is_to_stop(position):
@@ -270,7 +251,7 @@ class TrainingLoop:
         examples, began = job.examples_of(self.step), perf_counter()
         outputs = self._look() if self.options.detect_anomaly else self._run()
         self.clock.examples += examples
-        rates = self.feeder.rates(self.step - 1)
+        rates = self.inputs.feeder.rates(self.step - 1)
         lasted = began, perf_counter()
         self.last = StepRecord(self.step, epoch, examples, rates, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
@@ -286,7 +267,7 @@ class TrainingLoop:
     def _run(self) -> Outputs:
         self.meter.look()
         with self.span("feed"):
-            inputs = self._inputs()
+            inputs = self.inputs.take(self.step, self._look_for_inputs)
         self._look_for_inputs()
         outputs = self.trained.step(inputs)
         self.meter.stepped()
@@ -295,22 +276,16 @@ class TrainingLoop:
     def _look_for_inputs(self) -> None:
         self.meter.look(for_inputs=True)
 
-    def _inputs(self) -> Mapping[str, Array] | Uploaded:
-        """Returns the inputs of the next step, staged by a thread where they are large."""
-        if self.ahead is not None:
-            return self.ahead.take(self.step, self._look_for_inputs)
-        fed = self.feeder.feeds(self.step)
-        if is_worthwhile(self.feeder, self.session, fed):
-            self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
-        return fed
-
     def _look(self) -> Outputs:
         """Make a step and check that all of its results are finite."""
-        suspect = Suspect(self.step, self.session.persistent(), self.feeder.whole(self.step))
-        outputs = self.trained.step(self.feeder.feeds(self.step))
+        feeder = self.inputs.feeder
+        suspect = Suspect(self.step, self.session.persistent(), feeder.whole(self.step))
+        outputs = self.trained.step(feeder.feeds(self.step))
         anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
         if anomaly is not None:
-            raise ProblemError(self._not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
+            is_half = self.job.settings.scales_loss
+            loss = float(outputs[LOSS])
+            raise ProblemError(loss_not_finite(anomaly.step, loss, anomaly, is_half=is_half))
         return outputs
 
     def _explained(self, last: StepRecord) -> LossNotFinite:
@@ -318,26 +293,15 @@ class TrainingLoop:
 
         They cannot be where the data comes in its own order.
         """
+        loss, is_half = last.loss, self.job.settings.scales_loss
         if self.job.dataset.train.is_ordered:
-            return self._not_finite(last.step, float(last.outputs[LOSS]), None)
+            return loss_not_finite(last.step, loss, None, is_half=is_half)
         tensors, progress = read_checkpoint(self.folder.checkpoint, declared_by(self.job.settings))
         types = {name: each.dtype for name, each in self.session.parameters.items()}
         self.session.load(restored(tensors, types))
-        anomaly = find_anomaly(
-            self.job, self.session, self.feeder, progress.step, last.step, self.finite - 1
-        )
-        return self._not_finite(last.step, float(last.outputs[LOSS]), anomaly)
-
-    def _not_finite(self, step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:
-        """The problem, with the line of the program where it began, as far as that is known."""
-        shown = "" if math.isfinite(loss) else str(loss)
-        if anomaly is None or anomaly.value is None:
-            first = "" if anomaly is None else f"step {anomaly.step:,}"
-            return LossNotFinite(step, shown, first, is_half=self.job.settings.scales_loss)
-        op, origin = anomaly.value.op, anomaly.value.origin
-        what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
-        first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
-        return LossNotFinite(step, shown, first, origin.span, origin.path)
+        steps = progress.step, last.step, self.finite - 1
+        anomaly = find_anomaly(self.job, self.session, self.inputs.feeder, *steps)
+        return loss_not_finite(last.step, loss, anomaly, is_half=is_half)
 
     def _read(self, behind: int = 0) -> None:
         """Read all steps but the last few, which the device may still compute."""
@@ -347,7 +311,7 @@ class TrainingLoop:
     def _take_in(self, reading: StepRecord) -> None:
         """Read the outputs of a step, which waits for it, and report what is due."""
         with self.span("read loss"):
-            loss = float(reading.outputs[LOSS])
+            loss = reading.loss
         self.meter.waited()
         if reading.speed is not None:
             self._log(reading, reading.speed)
@@ -383,12 +347,7 @@ class TrainingLoop:
 
     def _log(self, reading: StepRecord, speed: Speed) -> None:
         """Record and report the loss and the metrics of a step."""
-        loss = float(reading.outputs[LOSS])
-        metrics = {
-            name: float(value)
-            for name, value in reading.outputs.items()
-            if name not in BESIDE_METRICS
-        }
+        loss, metrics = reading.loss, reading.metrics
         rates = named_rates(self.job.settings, reading.rates)
         speeds = {**rates, "steps_per_second": speed.steps}
         self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **speeds})
@@ -413,7 +372,7 @@ class TrainingLoop:
             persistent = self.session.persistent()
             self._evaluate(held_out, persistent, epoch)
             self._write_sample(persistent, epoch)
-        return self._is_exhausted()
+        return self.stopping.is_due
 
     @contextmanager
     def _between_steps(self) -> Generator[None]:
@@ -446,9 +405,9 @@ class TrainingLoop:
                 self._evaluate(held_out, persistent, epoch)
             if sample:
                 self._write_sample(persistent, epoch)
-            if self._is_exhausted():
+            if self.stopping.is_due:
                 last = save = True
-                self._tell_early_end(epoch)
+                self.watch(self.stopping.event(self.step, epoch))
             if save:
                 position = self.step - epoch * self.job.steps_per_epoch
                 is_whole = position == self.job.steps_per_epoch
@@ -465,19 +424,17 @@ class TrainingLoop:
             batches = held_batches(self.job.spec, held_out)
             metrics = self.trained.measure(batches, persistent, shown)
         missing = self.trained.evaluator.without_value
-        rate = self._follow({name: each for name, each in metrics.items() if name not in missing})
-        chosen = self.job.settings.best_metric
-        value = metrics[chosen.name]
-        best = chosen.is_better(value, self.best) and chosen.name not in missing
-        self.stale = 0 if best else self.stale + (chosen.name not in missing)
+        known = {name: each for name, each in metrics.items() if name not in missing}
+        reductions = self.job.settings.reduced(self.inputs.reductions, known)
+        rate = self.inputs.reduce_rates(self.step, reductions)
+        best = self.stopping.is_best(metrics, missing)
         loss = metrics.pop(LOSS)
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
-        self._write_shown(shown, epoch)
+        self.folder.add_shown(shown, self.step, epoch)
         end = min((epoch + 1) * self.job.steps_per_epoch, self.job.steps)
         none, within = tuple(sorted(missing)), self.step < end
         self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate, none, within))
         if best:
-            self.best = value
             self._write_weights(self.folder.best, persistent)
 
     def _write_sample(self, persistent: Mapping[str, Array], epoch: int) -> None:
@@ -490,28 +447,6 @@ class TrainingLoop:
         record = {"kind": "sample", "step": self.step, "epoch": epoch}
         self.folder.add_metrics({**record, "prompt": sample.prompt, "text": text})
         self.watch(Sampled(self.step, epoch, sample.prompt, text))
-
-    def _follow(self, measured: Mapping[str, float]) -> float | None:
-        """Let schedules follow an evaluation; returns the rate from here on if that changed."""
-        before = self.reductions[0].scale
-        self._reduce(self.job.settings.reduced(self.reductions, measured))
-        return None if self.reductions[0].scale == before else self.feeder.rates(self.step)[0]
-
-    def _reduce(self, reductions: tuple[Reduction, ...]) -> None:
-        """Change the rates of the next steps to what evaluations made of them."""
-        pairs = zip(reductions, self.reductions, strict=True)
-        if any(after.scale != before.scale for after, before in pairs):
-            self.feeder.reduce_rates(self.step, reductions)
-            if self.ahead is not None:
-                self.ahead.refresh(self.feeder.rates(self.step))
-        self.reductions = reductions
-
-    def _write_shown(self, shown: VisualLog, epoch: int) -> None:
-        """Write the images and matrices of an evaluation, and a record of each file."""
-        if self.folder.writes:
-            record = {"kind": "shown", "step": self.step, "epoch": epoch}
-            for name, file in shown.write(self.folder.path, self.step):
-                self.folder.add_metrics({**record, "name": name, "file": file})
 
     def _save_weights(self, persistent: Mapping[str, Array]) -> None:
         self._write_weights(self.folder.weights, persistent)
@@ -536,21 +471,22 @@ class TrainingLoop:
     def _write_checkpoint(self, persistent: Mapping[str, Array], epoch: int, position: int) -> None:
         if not self.folder.writes:
             return
+        reductions = self.inputs.reductions
         progress = Progress(
             program=self.job.spec.program_hash,
             step=self.step,
             epoch=epoch,
             position=position,
-            best_value=self.best,
-            stale=self.stale,
+            best_value=self.stopping.best,
+            stale=self.stopping.stale,
             settings=self.job.settings,
             weights=self.trained.origins,
             data=self.job.fingerprints,
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
             is_ended=self.is_ended,
-            reduction=self.reductions[0],
-            reductions=dict(zip(self.job.settings.schedules, self.reductions[1:], strict=True)),
+            reduction=reductions[0],
+            reductions=dict(zip(self.job.settings.schedules, reductions[1:], strict=True)),
         )
         write_checkpoint(self.folder.checkpoint, persistent, progress)
 

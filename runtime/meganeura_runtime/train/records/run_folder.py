@@ -17,6 +17,7 @@ from meganeura_runtime.io.files.file_problems import CannotWrite, NoSuchFile, Un
 from meganeura_runtime.io.files.folder_lock import LOCK, HeldError, locked
 from meganeura_runtime.io.preprocess.tokens import NAME as TOKENIZER
 from meganeura_runtime.io.preprocess.tokens import read_tokenizer
+from meganeura_runtime.train.records.visual_log import VisualLog
 from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
 RUNS = Path("runs")
@@ -113,6 +114,13 @@ class RunFolder:
                 file.write(line)
         except OSError as error:
             raise ProblemError(CannotWrite(self.metrics, error.strerror or str(error))) from None
+
+    def add_shown(self, shown: VisualLog, step: int, epoch: int) -> None:
+        """Write the images and matrices of an evaluation, and a record of each file."""
+        if self.writes:
+            record = {"kind": "shown", "step": step, "epoch": epoch}
+            for name, file in shown.write(self.path, step):
+                self.add_metrics({**record, "name": name, "file": file})
 
 
 def folder_of(

@@ -13,7 +13,6 @@ from meganeura_dsl.settings.run_settings import SETTINGS, ReaderOptions, RunSett
 from meganeura_dsl.transforms.loss_scale import SCALES
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
-from meganeura_runtime.backends.base import Session
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
@@ -181,20 +180,6 @@ def other_rates(job: TrainJob, progress: Progress) -> tuple[OtherRates, ...]:
         for old, new, last, following in schedules
         if new != old or (new.spans_run and counts[0] != counts[1])
     )
-
-
-def best_so_far(
-    progress: Progress, settings: RunSettings, folder: RunFolder | None, session: Session
-) -> tuple[float | None, int]:
-    """Returns the best value and the evaluations since; nothing where it is compared anew.
-
-    The folder has a record of that. All processes of a run do the same.
-    """
-    if not session.agree(wish=compares_anew(progress, settings, folder)):
-        return progress.best_value, progress.stale
-    if folder is not None:
-        folder.compare_anew(progress.step, progress.epoch, settings.best)
-    return None, 0
 
 
 def origins_of(spec: TrainSpec, resumption: Resumption | None) -> tuple[Origin, ...]:
