@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -17,6 +17,10 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.binding import Binding
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.program import Program
+
+
+def _as_they_are(reports: tuple[Report, ...]) -> tuple[Report, ...]:
+    return reports
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,11 +38,13 @@ class CheckResult:
     """The models that hold, by name, with the parameters of their checkpoints."""
     texts: tuple[tuple[str, Source], ...] = ()
     """All texts that it depends on: the file itself, under no name, imported ones, the library."""
+    repaired: Callable[[tuple[Report, ...]], tuple[Report, ...]] = _as_they_are
+    """The reports, with the help that a search for small edits found."""
 
     @cached_property
     def reports(self) -> tuple[Report, ...]:
         """A report for each problem."""
-        return tuple(problem.report() for problem in self.problems)
+        return self.repaired(tuple(problem.report() for problem in self.problems))
 
     def __repr__(self) -> str:
         """The text of `meganeura check`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from meganeura_dsl.elaborate.declarations import (
 )
 from meganeura_dsl.elaborate.declarations.models import Asked, Elaboration
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
+from meganeura_dsl.elaborate.scope.linker import Loader
 from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.program import Program, find, loader_beside
 from meganeura_dsl.proof_cache import known_notes, store_notes
+from meganeura_dsl.repairs.repaired_help import with_repairs
 from meganeura_dsl.startup.collector import few_collections
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.symbolic.assumptions import Recorder
@@ -100,7 +103,7 @@ def check_file(target: str, recorder: Recorder | None = None) -> CheckResult:
         found.read(), loader_beside(found.path), found.chosen, found.prefix, recorder=recorder
     )
     checker.only = found.chosen if found.is_standard else None
-    result = checker.run()
+    result = _repaired(checker, loader_beside(found.path))
     if result.fine and checker.only is None:
         store_notes(checker.texts, result.reports)
     return result
@@ -109,7 +112,13 @@ def check_file(target: str, recorder: Recorder | None = None) -> CheckResult:
 @few_collections()
 def check_text(source: Source, recorder: Recorder | None = None) -> CheckResult:
     """As `check_file`, of a text; imports are found beside the path that it is shown under."""
-    return Checker(source, loader_beside(Path(source.name)), recorder=recorder).run()
+    loader = loader_beside(Path(source.name))
+    return _repaired(Checker(source, loader, recorder=recorder), loader)
+
+
+def _repaired(checker: Checker, loader: Loader) -> CheckResult:
+    """The result of a check, whose reports ask about small edits that mend what is wrong."""
+    return replace(checker.run(), repaired=partial(with_repairs, checker, loader))
 
 
 def elaborate_model(

@@ -8,6 +8,8 @@ CHECK = 2_200_000
 """Steps of one check of a file, or of one graph made outside of a check; see `work`."""
 CHECK_CHARACTER = 100
 """Further steps for each character of the file."""
+REPAIR = 250_000
+"""Steps of the search for small edits that mend a refused file."""
 QUESTION = 150_000
 """Steps of one query to the prover, whose answer is then unknown."""
 LEARNING = 100_000

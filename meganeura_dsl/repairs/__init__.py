@@ -1,0 +1,1 @@
+"""Small edits that mend a refused declaration, each tried before it is shown."""

@@ -1,0 +1,114 @@
+"""The help of an error by small edits that were tried."""
+
+import re
+from dataclasses import replace
+
+from meganeura_dsl.checker import Checker
+from meganeura_dsl.diagnostics.fixes import hunks
+from meganeura_dsl.diagnostics.report import Help, Report
+from meganeura_dsl.elaborate.scope.linker import Loader
+from meganeura_dsl.repairs.placements import is_addition
+from meganeura_dsl.repairs.repair_search import Repaired, RepairSearch, errors_of
+from meganeura_dsl.repairs.small_edits import Edits
+from meganeura_dsl.syntax import ast
+
+_CALL_IN_TEXT = re.compile(r"`([^`]*\([^`]*)`")
+
+MOST_SHOWN = 2
+"""Small edits of which a help asks whether one is meant."""
+MOST_SEARCHED = 3
+"""Errors of a file for which small edits are searched."""
+LONGEST = 20_000
+"""Characters of the longest file in which they are searched."""
+
+
+def with_repairs(
+    checker: Checker, loader: Loader, reports: tuple[Report, ...]
+) -> tuple[Report, ...]:
+    """The reports of a file, some with another help, after small edits were tried.
+
+    An edit is asked about in words: it is proved, and may not be what is meant.
+    """
+    errors = tuple(filter(_is_searched, errors_of(reports)))
+    if not errors or checker.module.unread or len(checker.module.source.text) > LONGEST:
+        return reports
+    search = RepairSearch(checker, loader, reports)
+    helped: dict[Report, Report] = {}
+    asked: dict[ast.Node, int] = {}
+    """The declarations that a question is about, each with the line of the error that has it."""
+    for each in errors[:MOST_SEARCHED]:
+        declaration = search.declaration(each)
+        if declaration is None:
+            continue
+        if declaration not in asked:
+            helped[each] = replace(each, help=_help(search, each, declaration))
+            if helped[each].help is not each.help and each.label is not None:
+                asked[declaration] = each.label.span.line
+        elif not _codes(each.help, declaration.span.source.text):
+            cured = Help(
+                f"the edit that the error in line {asked[declaration]} asks about cures this too"
+            )
+            helped[each] = replace(each, help=cured)
+    return tuple(helped.get(each, each) for each in reports)
+
+
+def _is_searched(report: Report) -> bool:
+    """True if an error is about shapes, element types, or what an objective moves."""
+    return report.code.startswith("E03") or report.code in ("E0503", "E0508")
+
+
+def _help(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
+    """The help of an error: its own, or a question about edits that mend more than that."""
+    own = report.help
+    left = search.left_in(declaration, own.edits) if own is not None and own.edits else None
+    if left == 0:
+        return own
+    codes = _codes(own, declaration.span.source.text)
+    confirmed = [code for code in codes if search.is_confirmed(code, report, declaration)]
+    if any(not is_addition(code) for code in confirmed):
+        return own
+    repairs = search.repairs(report, declaration)
+    found = repairs.likely or (() if codes else repairs.further)
+    if found:
+        return _question(declaration.name.text, found, own if confirmed else None)
+    return None if own is not None and own.edits and left is None else own
+
+
+def _codes(own: Help | None, text: str) -> tuple[str, ...]:
+    """The code of a help on a text, and calls that its words name, without what is written there.
+
+    None if it states a fact instead.
+    """
+    if own is None or (own.code or "").startswith("where "):
+        return ()
+    found = (*(own.code or "").splitlines(), *_CALL_IN_TEXT.findall(own.text))
+    return tuple(each for each in found if each not in text)
+
+
+def _question(name: str, found: tuple[Edits, ...], own: Help | None) -> Help:
+    """Asks whether an edit is meant, and shows the help that the error has otherwise."""
+    shown = found[:MOST_SHOWN]
+    is_one = len(shown) == 1
+    text = f"is this meant? with it `{name}` holds" if is_one else (
+        f"is one of these meant? with each `{name}` holds"
+    )  # fmt: skip
+    lines = [line for edits in shown for line in _lines(edits)]
+    if is_one and own is not None and own.code and _plain(own.code) not in _plain(*lines):
+        lines += [f"or {own.text}", f"    {own.code}"]
+    return Help(text, "\n".join(lines))
+
+
+def _lines(edits: Edits) -> list[str]:
+    """The lines that edits change, with their numbers, as they are afterwards."""
+    return [
+        f"line {number}:  {line.strip()}"
+        for hunk in hunks(edits)
+        for number, (before, line) in enumerate(
+            zip(hunk.before, hunk.after, strict=True), hunk.line
+        )
+        if before != line
+    ]
+
+
+def _plain(*texts: str | None) -> str:
+    return "".join(text or "" for text in texts).replace(" ", "")
