@@ -40,7 +40,7 @@ from meganeura_runtime.export.mgb.container import Artefact
 from meganeura_runtime.io.checkpoint import KEY, Progress
 from meganeura_runtime.io.preprocess import images
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors
-from meganeura_runtime.train.report.run_description import RunDescription, Tensor
+from meganeura_runtime.train.report.run_description import DescribedTensor, RunDescription
 
 FOUND = Path(__file__).resolve().parents[1] / "tests" / "fuzz" / "found"
 
@@ -201,9 +201,11 @@ def _artefact() -> bytes:
 
 def _run() -> bytes:
     """The description of a run of two inputs and one parameter."""
-    image = Tensor(name="image", type="f32[4, 1, 8, 8]", kind="input", declared="f32[n, 1, 8, 8]")
-    label = Tensor(name="label", type="i32[4]", kind="input", declared="i32[n]")
-    weight = Tensor(name="fc.weight", type="f32[10, 64]", kind="param", elements=640)
+    image = DescribedTensor(
+        name="image", type="f32[4, 1, 8, 8]", kind="input", declared="f32[n, 1, 8, 8]"
+    )
+    label = DescribedTensor(name="label", type="i32[4]", kind="input", declared="i32[n]")
+    weight = DescribedTensor(name="fc.weight", type="f32[10, 64]", kind="param", elements=640)
     description = RunDescription(
         train="fit", started=datetime(2026, 1, 1, tzinfo=UTC), batch=4, epochs=2,
         steps_per_epoch=3, examples=12, held_out=4, inputs=(image, label), parameters=(weight,),

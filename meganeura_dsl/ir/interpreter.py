@@ -65,7 +65,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Step:
+class Instruction:
     """One op to run: where its operands lie, where its results go, what nobody reads any more."""
 
     op: Op
@@ -125,11 +125,11 @@ class Interpreter:
                 constant.flags.writeable = False  # a result may be one, or a view of it
                 self._start[self._slots[value.id]] = constant
         self._steps = self._schedule([value for value in graph.values if value.operands])
-        self._dependents: dict[frozenset[str], tuple[Step, ...]] = {}
+        self._dependents: dict[frozenset[str], tuple[Instruction, ...]] = {}
 
-    def _schedule(self, values: list[Value]) -> tuple[Step, ...]:
+    def _schedule(self, values: list[Value]) -> tuple[Instruction, ...]:
         kept = {*self._outputs.values(), *self._updates.values()}
-        steps: list[Step] = []
+        steps: list[Instruction] = []
         for results in reversed(by_application(values)):
             value = results[0]
             operands = tuple(self._slots[operand.id] for operand in value.operands)
@@ -141,7 +141,9 @@ class Interpreter:
                 if value.id in self._in_place
                 else evaluation(value.op, self._precision)
             )
-            steps.append(Step(value.op, evaluate, operands, self._halves(value), stored, dead))
+            steps.append(
+                Instruction(value.op, evaluate, operands, self._halves(value), stored, dead)
+            )
         return tuple(reversed(steps))
 
     def _stored(self, value: Value) -> Stored:
@@ -199,7 +201,7 @@ class Interpreter:
                 _compute(step, found)
         return _named(self._outputs, found)
 
-    def _dependent(self, names: frozenset[str]) -> tuple[Step, ...]:
+    def _dependent(self, names: frozenset[str]) -> tuple[Instruction, ...]:
         """The steps on paths from some leaves to the outputs, without `StopGradient`."""
         if names not in self._dependents:
             slots = {self._slots[self.leaves[name].id] for name in names}
@@ -337,9 +339,9 @@ class Iterations:
         return np.zeros(of, given.dtype) if self._op.stops else np.empty(of, given.dtype)
 
 
-def _downstream(steps: Iterable[Step], changed: set[int]) -> list[Step]:
+def _downstream(steps: Iterable[Instruction], changed: set[int]) -> list[Instruction]:
     """The steps that read one of the slots, or what such a step gives."""
-    found: list[Step] = []
+    found: list[Instruction] = []
     for step in steps:
         if not isinstance(step.op, StopGradient) and not changed.isdisjoint(step.operands):
             changed.update(result.slot for result in step.results)
@@ -347,9 +349,9 @@ def _downstream(steps: Iterable[Step], changed: set[int]) -> list[Step]:
     return found
 
 
-def _upstream(steps: Sequence[Step], needed: set[int]) -> tuple[Step, ...]:
+def _upstream(steps: Sequence[Instruction], needed: set[int]) -> tuple[Instruction, ...]:
     """The steps that give one of the slots, or what such a step reads."""
-    found: list[Step] = []
+    found: list[Instruction] = []
     for step in reversed(steps):
         if any(result.slot in needed for result in step.results):
             needed.update(step.operands)
@@ -357,14 +359,14 @@ def _upstream(steps: Sequence[Step], needed: set[int]) -> tuple[Step, ...]:
     return tuple(reversed(found))
 
 
-def _advance(step: Step, values: list[Array | None]) -> None:
+def _advance(step: Instruction, values: list[Array | None]) -> None:
     """Compute the results of one op, and forget what nobody reads any more."""
     _compute(step, values)
     for slot in step.dead:
         values[slot] = None
 
 
-def _compute(step: Step, values: list[Array | None]) -> None:
+def _compute(step: Instruction, values: list[Array | None]) -> None:
     """Compute the results of one op, and put them into their slots."""
     operands = [values[slot] for slot in step.operands]
     for index in step.halves:

@@ -32,7 +32,7 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class StepInProgress:
     """A training step so far."""
 
     settings: TrainingSettings
@@ -62,7 +62,7 @@ def gate_of(build: Builder, settings: TrainingSettings, accumulate: int) -> Gate
     return Gate(build, accumulate, settings.part, skips=settings.skips, bounds=bounds)
 
 
-def minimize(objective: Objective, step: Step) -> None:
+def minimize(objective: Objective, step: StepInProgress) -> None:
     """Move the parameters of an objective once, and copy what follows."""
     copy, settings, forward, gate = step.copy, step.settings, step.forward, step.gate
     loss = forward.outputs.get(objective, forward.outputs[LOSS])
@@ -85,7 +85,7 @@ def minimize(objective: Objective, step: Step) -> None:
     copy.go_on(objective, step.updates)
 
 
-def repeat(losses: Value, step: Step) -> list[str]:
+def repeat(losses: Value, step: StepInProgress) -> list[str]:
     """Move the parameters of a `repeat` at each of its iterations; the names of all of them.
 
     `losses` is the result of its loop that is the losses of one objective.

@@ -24,7 +24,15 @@ from meganeura_dsl.transforms.gradient_clipping import gradient_norm
 from meganeura_dsl.transforms.joined_gradients import next_sum
 from meganeura_dsl.transforms.joined_loss import EARLIER
 from meganeura_dsl.transforms.loss_scale import LossScale
-from meganeura_dsl.transforms.moves import LOSS, Move, Step, gate_of, minimize, repeat, trained
+from meganeura_dsl.transforms.moves import (
+    LOSS,
+    Move,
+    StepInProgress,
+    gate_of,
+    minimize,
+    repeat,
+    trained,
+)
 from meganeura_dsl.transforms.optimizers.update import (
     AVERAGE,
     Update,
@@ -72,7 +80,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     forward = _checkpointed(forward, settings.recompute_above)
     copy = ForwardCopy(forward)
     scale = LossScale(copy.build) if settings.scale_loss else None
-    step = Step(
+    step = StepInProgress(
         settings,
         forward,
         copy,

@@ -21,7 +21,7 @@ from meganeura_dsl.ir.text import parse_graph
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs, step_name
-from meganeura_runtime.backends.webgpu.plan import Plan, Slot, Tensor
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanTensor, Slot
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 FOLDER = Path(__file__).parent
@@ -96,7 +96,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"\n--- kernel {number}\n{shown}"
 
 
-def _tensor(word: str, tensor: Tensor) -> str:
+def _tensor(word: str, tensor: PlanTensor) -> str:
     return f"{word} {tensor}: {_slot(tensor.slot)}"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from meganeura_dsl.ir.ops import Add
 from meganeura_dsl.pipeline import load
-from meganeura_runtime.train.spec.step_graphs import Step, step_of
+from meganeura_runtime.train.spec.step_graphs import TrainingStep, step_of
 from meganeura_runtime.train.spec.train_spec import settings_of
 from tests.effort import effort
 from tests.proofs.pullback_cases import cases
@@ -19,7 +19,7 @@ PROVED = {type(case.op).__name__ for case in cases()} | {"StopGradient"}
 
 
 @cache
-def built(file: str, train: str) -> tuple[Step, list[Use]]:
+def built(file: str, train: str) -> tuple[TrainingStep, list[Use]]:
     """A training step of two examples, and the uses of the chain rule that it took."""
     program = load(file)
     with noted() as uses:

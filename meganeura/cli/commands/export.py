@@ -22,7 +22,7 @@ from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
 
 
-class Target(StrEnum):
+class ExportFormat(StrEnum):
     """A format that a model is written in."""
 
     ONNX = "onnx"
@@ -37,8 +37,9 @@ def export(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where: model.onnx, or model.py.")
     ],
     to: Annotated[
-        Target, typer.Option("--to", help="An ONNX file, or readable source of PyTorch or JAX.")
-    ] = Target.ONNX,
+        ExportFormat,
+        typer.Option("--to", help="An ONNX file, or readable source of PyTorch or JAX."),
+    ] = ExportFormat.ONNX,
     weights: WeightFiles = None,
     random_weights: RandomWeights = None,
     allow_unexpected: AllowUnexpected = None,
@@ -57,7 +58,7 @@ def export(
     ONNX Runtime runs an ONNX file on random inputs first; where it does not give what the model
     gives, nothing is written. Source has no weights: it loads the same file of them.
     """
-    if to is not Target.ONNX:
+    if to is not ExportFormat.ONNX:
         given = {
             "--weights": bool(weights),
             "--random-weights": random_weights is not None,
@@ -104,7 +105,9 @@ def export(
     say(f"written: {output} ({count(exported.nodes, 'node')}, opset {opset})")
 
 
-def _write_source(target: str, to: Target, output: Path, changes: Changes, *, force: bool) -> None:
+def _write_source(
+    target: str, to: ExportFormat, output: Path, changes: Changes, *, force: bool
+) -> None:
     require_writable(output, (Kind.SOURCE,), force=force)
     from meganeura_runtime.io.files.atomic_write import write_text
 
@@ -115,7 +118,7 @@ def _write_source(target: str, to: Target, output: Path, changes: Changes, *, fo
     say(f"written: {output} ({count(text.count(chr(10)), 'line')})")
 
 
-def _model_text(target: str, to: Target, changes: Changes) -> str:
+def _model_text(target: str, to: ExportFormat, changes: Changes) -> str:
     from meganeura_runtime.export.source.write import written
 
     chosen = configured(target, changes)
@@ -123,7 +126,7 @@ def _model_text(target: str, to: Target, changes: Changes) -> str:
     return written(module, module.models[chosen.name], chosen.config, chosen.sizes, to.value)
 
 
-def _training_text(target: str, to: Target, changes: Changes) -> str:
+def _training_text(target: str, to: ExportFormat, changes: Changes) -> str:
     from meganeura_dsl import pipeline
     from meganeura_runtime.export.source.write import written_training
     from meganeura_runtime.train.spec.run_request import RunRequest

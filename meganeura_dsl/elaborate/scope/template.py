@@ -12,7 +12,7 @@ Source = int | Tensor
 
 
 @dataclass(frozen=True)
-class Applied:
+class RecordedOp:
     """A result of an op, with the sources of the operands and its type."""
 
     op: Op
@@ -22,7 +22,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Declared:
+class RecordedParameter:
     """A parameter, with its name inside of the layer."""
 
     relative: str
@@ -33,6 +33,6 @@ class Declared:
 class Template:
     """One application: what it declared and made, in order, and what became of it."""
 
-    steps: tuple[Applied | Declared, ...]
+    steps: tuple[RecordedOp | RecordedParameter, ...]
     results: tuple[Source, ...]
     updates: tuple[tuple[str, Source], ...]

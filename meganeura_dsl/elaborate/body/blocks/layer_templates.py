@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
-from meganeura_dsl.elaborate.scope.template import Applied, Declared, Source, Template
+from meganeura_dsl.elaborate.scope.template import RecordedOp, RecordedParameter, Source, Template
 from meganeura_dsl.elaborate.typecheck.index_reach import reach_of
 from meganeura_dsl.elaborate.values import BlockValue, ElabValue, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Leaf, Origin
@@ -109,7 +109,7 @@ class _Recorder:
         if len(state.body.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in built):
             return None
         declared = {
-            state.body.leaves[info.name].id: Declared(info.name.removeprefix(prefix), info)
+            state.body.leaves[info.name].id: RecordedParameter(info.name.removeprefix(prefix), info)
             for info in list(state.body.parameters.values())[self.parameters :]
         }
         numbers = {value.id: number for number, value in enumerate([*self.inputs, *built])}
@@ -127,7 +127,8 @@ class _Recorder:
             return None  # made before, of these inputs or parameters: not what another one is
         return Template(
             tuple(
-                declared.get(v.id) or Applied(v.op, tuple(map(source, v.operands)), v.type, v.index)
+                declared.get(v.id)
+                or RecordedOp(v.op, tuple(map(source, v.operands)), v.type, v.index)
                 for v in built
             ),
             tuple(map(source, results)),
@@ -161,11 +162,11 @@ def _repeat(
     with state.build.at(Origin(inner.user_span(span), inner.path)):
         for step in template.steps:
             match step:
-                case Declared(relative, info):
+                case RecordedParameter(relative, info):
                     again = info._replace(name=inner.join(relative), location=location)
                     state.declare(again, inner.label)
                     built.append(state.body.leaves[again.name])
-                case Applied(op, operands, type_, index):
+                case RecordedOp(op, operands, type_, index):
                     operands = map(value, operands)
                     built.append(state.build.add_typed(op, type_, *operands, index=index))
     for relative, source in template.updates:

@@ -71,7 +71,7 @@ class CheckedIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class PlanTensor:
     """A named tensor that the host writes or reads."""
 
     name: str
@@ -112,7 +112,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class DispatchLoop:
     """The dispatches from `first` up to `last` are run `rounds` times, in order, one after another.
 
     Loops lie one behind or one inside of the other.
@@ -135,12 +135,12 @@ class Plan:
     kernels: tuple[str, ...]
     dispatches: tuple[Dispatch, ...]
     copies: tuple[Copy, ...]
-    inputs: tuple[Tensor, ...]
-    parameters: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[PlanTensor, ...]
+    parameters: tuple[PlanTensor, ...]
+    outputs: tuple[PlanTensor, ...]
     least_bytes: int
     """The least bytes of the temporaries under any placement."""
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[DispatchLoop, ...] = ()
     choices: str = ""
     """The source of choices that differ from the planner's; empty if none."""
     version: Literal[4] = VERSION
@@ -211,7 +211,7 @@ def _summary(plan: Plan) -> Sequence[str]:
     ]
 
 
-def _unrolled(loops: Sequence[Loop], first: int, last: int) -> Iterator[int]:
+def _unrolled(loops: Sequence[DispatchLoop], first: int, last: int) -> Iterator[int]:
     """The numbers from `first` up to `last`, with those of loops repeated."""
     at = first
     while at < last:

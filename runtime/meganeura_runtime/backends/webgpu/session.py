@@ -32,7 +32,7 @@ from meganeura_runtime.backends.webgpu.device.transfers import (
     to_bytes,
 )
 from meganeura_runtime.backends.webgpu.memory.memory_usage import memory_of_plan
-from meganeura_runtime.backends.webgpu.plan import Plan, Role, Slot, Tensor
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanTensor, Role, Slot
 
 AHEAD = 3
 """Steps that may be handed to a device before the first of them is done.
@@ -167,7 +167,7 @@ class WebGpuSession(Session):
                 if self.plan.buffers[own].bytes <= other.plan.buffers[lent].bytes:
                     self._lent[own] = theirs[lent]
 
-    def fetch(self, tensor: Tensor) -> Array:
+    def fetch(self, tensor: PlanTensor) -> Array:
         """A tensor's value once all steps submitted so far are done."""
         return from_bytes(self.device.read(self._range(tensor.slot)), tensor)
 
@@ -189,7 +189,7 @@ class WebGpuSession(Session):
         """Take back inputs that were staged for no step."""
         self._stages.unused(stage)
 
-    def _read_group(self, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Array]]:
+    def _read_group(self, tensors: Sequence[PlanTensor]) -> Iterator[tuple[PlanTensor, Array]]:
         first, last = tensors[0].slot, tensors[-1].slot
         together = Range(self._buffers[first.buffer], first.offset, last.end - first.offset)
         content = self.device.read(together)
@@ -418,13 +418,13 @@ def _allocated(plan: Plan, device: Device, lent: Mapping[int, Buffer]) -> list[B
     return [found[number] for number in range(len(plan.buffers))]
 
 
-def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:
+def _types(tensors: tuple[PlanTensor, ...]) -> dict[str, TensorType]:
     return {tensor.name: TensorType(tensor.dtype, tensor.shape) for tensor in tensors}
 
 
-def _groups(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+def _groups(tensors: Sequence[PlanTensor]) -> Iterator[list[PlanTensor]]:
     """Yields groups of tensors of one buffer that are small enough to be read at once."""
-    group: list[Tensor] = []
+    group: list[PlanTensor] = []
     for tensor in sorted(tensors, key=lambda one: (one.slot.buffer, one.slot.offset)):
         if group and (
             tensor.slot.buffer != group[0].slot.buffer

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.memory.memory_planner import rounded
-from meganeura_runtime.backends.webgpu.plan import Dispatch, Plan, PlanError, Role, Slot, Tensor
+from meganeura_runtime.backends.webgpu.plan import Dispatch, Plan, PlanError, PlanTensor, Role, Slot
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 
 BINDING = re.compile(r"@binding\((\d{1,3})\) var<storage, (read|read_write)>")
@@ -83,7 +83,7 @@ def _verify_sizes(plan: Plan, limits: DeviceLimits) -> None:
         _require(fits, f"buffer {number} is larger than an adapter allows")
 
 
-def _verify_tensors(plan: Plan, tensors: Sequence[Tensor], role: Role) -> None:
+def _verify_tensors(plan: Plan, tensors: Sequence[PlanTensor], role: Role) -> None:
     """Tensors of one role: each fills its range, and no two ranges overlap without being equal."""
     names = {tensor.name for tensor in tensors}
     _require(len(names) == len(tensors), f"two of its {role.value} have the same name")

@@ -36,7 +36,7 @@ from meganeura_runtime.backends.xla.device.placement import OneDevice, Placement
 from meganeura_runtime.backends.xla.lowering.contraction import has_aligned_columns
 from meganeura_runtime.backends.xla.lowering.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.table import IN_BFLOAT16, ON_ONE_GPU, Lowering
-from meganeura_runtime.backends.xla.passes.pipeline import Target, run_passes
+from meganeura_runtime.backends.xla.passes.pipeline import PassTarget, run_passes
 from meganeura_runtime.backends.xla.step import ArrayKey, step_function
 
 Arguments = dict[ArrayKey, jax.ShapeDtypeStruct]
@@ -55,7 +55,7 @@ class Program:
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision, placement: Placement) -> "Program":
         """Returns the program of any graph; raises `ProblemError` for an unsupported op."""
-        graph = run_passes(graph, Target(precision, placement.platform))
+        graph = run_passes(graph, PassTarget(precision, placement.platform))
         return Program(graph, precision, placement)
 
     @cached_property

@@ -11,7 +11,7 @@ from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device.devices import named
 from meganeura_runtime.backends.xla.device.placement import OneDevice
 from meganeura_runtime.backends.xla.open_device import XlaDevice
-from meganeura_runtime.backends.xla.passes.pipeline import PASSES, Target, after_each
+from meganeura_runtime.backends.xla.passes.pipeline import PASSES, PassTarget, after_each
 
 
 def emit(stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision) -> str:
@@ -22,7 +22,7 @@ def emit(stage: str, graph: Graph, device: OpenDevice | None, precision: Compute
     kind, _, name = stage.partition(":")
     if kind == "after":
         platform = device.device.platform if isinstance(device, XlaDevice) else "cpu"
-        return _after(name, graph, Target(precision, platform))
+        return _after(name, graph, PassTarget(precision, platform))
     if isinstance(device, XlaDevice):
         program = device.program(graph)
     else:
@@ -30,7 +30,7 @@ def emit(stage: str, graph: Graph, device: OpenDevice | None, precision: Compute
     return program.exported() if stage == "stablehlo" else "\n".join(_floats(program))
 
 
-def _after(name: str, graph: Graph, target: Target) -> str:
+def _after(name: str, graph: Graph, target: PassTarget) -> str:
     by_name = {each.name: each for each in PASSES}
     if name not in by_name:
         raise ValueError(f"there is no pass `{name}`; there are, in order, {', '.join(by_name)}")

@@ -9,7 +9,7 @@ from meganeura_dsl.ir.reserved_names import COUNTER, LEARNING_RATE
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.training_step import LOSS
 from meganeura_runtime.backends.base import caches_of, leaf_types
-from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanTensor, Role
 from meganeura_runtime.export.mgb.generation_form import DRAWN, STEPPED, GenerationForm
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
@@ -144,5 +144,5 @@ def _require_slots(graph: Graph, plan: Plan) -> None:
             raise MismatchError("two of its tensors lie in the same place")
 
 
-def _types(tensors: Sequence[Tensor]) -> dict[str, TensorType]:
+def _types(tensors: Sequence[PlanTensor]) -> dict[str, TensorType]:
     return {each.name: TensorType(each.dtype, each.shape) for each in tensors}

@@ -25,7 +25,7 @@ AXES_ARE_OPERANDS = 18
 
 
 @dataclass(frozen=True)
-class Tensor:
+class OnnxTensor:
     """A tensor of ONNX that stands for a value: it broadcasts to the value's shape.
 
     Its axes are the last `rank` ones of the value, of size 1 where they are in `stretched`.
@@ -37,9 +37,9 @@ class Tensor:
     """Axes of the value along which it repeats; those it does not have are among them."""
 
 
-def exact(name: str, value: Value) -> Tensor:
+def exact(name: str, value: Value) -> OnnxTensor:
     """A tensor that has the value's own shape."""
-    return Tensor(name, value.type.rank)
+    return OnnxTensor(name, value.type.rank)
 
 
 class Lowering:
@@ -48,10 +48,10 @@ class Lowering:
     def __init__(self, emitter: Emitter, sizes: Sizes, table: Mapping[type[Op], "Lower"]) -> None:
         self.emitter = emitter
         self.sizes = sizes
-        self.tensors: dict[int, Tensor] = {}
+        self.tensors: dict[int, OnnxTensor] = {}
         self._table = table
         self._expanded: dict[int, str] = {}
-        self._results: dict[Application, tuple[Tensor, ...]] = {}
+        self._results: dict[Application, tuple[OnnxTensor, ...]] = {}
 
     def inside(self) -> "Lowering":
         """The lowering of a graph that is part of a node, and may read what this one has made."""
@@ -95,7 +95,7 @@ class Lowering:
         sizes = self.sizes.shape(shape)
         return self.emitter.call(DOMAIN, function, self.whole(counter), sizes, **streams)
 
-    def _op(self, value: Value) -> Tensor:
+    def _op(self, value: Value) -> OnnxTensor:
         lower = self._table.get(type(value.op))
         if lower is None:
             raise refused(value, "it has no counterpart there")
@@ -108,7 +108,7 @@ class Lowering:
             raise refused(value, f"result {value.index} of it has no counterpart there")
         return results[value.index]
 
-    def _match(self, value: Value, match: Match) -> Tensor:
+    def _match(self, value: Value, match: Match) -> OnnxTensor:
         """The tensor of a value that is one node with these operands."""
         op_type, attributes = match.op_type, dict(match.attributes)
         if op_type in STREAMS:
@@ -119,7 +119,7 @@ class Lowering:
             (x,) = match.operands
             tensor = self.tensors[x.id]
             name = self.emitter.add(op_type, tensor.name, **attributes)
-            return Tensor(name, tensor.rank, tensor.stretched)
+            return OnnxTensor(name, tensor.rank, tensor.stretched)
         names = [self.whole(each) for each in match.operands]
         if op_type == "Conv":
             attributes |= window(match.absorbed[0], match.operands[1].type.shape[2:])
@@ -134,7 +134,7 @@ class Lowering:
         return exact(self.emitter.add(op_type, *names, **attributes), value)
 
 
-Lower = Callable[[Lowering, Value], tuple[Tensor, ...]]
+Lower = Callable[[Lowering, Value], tuple[OnnxTensor, ...]]
 """The tensors of all results of the op that a value is a result of."""
 
 ELEMENTWISE = frozenset({"Relu", "Sigmoid", "Gelu"})

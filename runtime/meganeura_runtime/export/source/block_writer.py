@@ -18,7 +18,14 @@ from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.axis import Groups
 from meganeura_runtime.export.source.bindings import Bound
 from meganeura_runtime.export.source.observed import Observed
-from meganeura_runtime.export.source.text import Code, Create, Line, Statement, Step, python_name
+from meganeura_runtime.export.source.text import (
+    Code,
+    Create,
+    Line,
+    PathPart,
+    Statement,
+    python_name,
+)
 from meganeura_runtime.export.source.trace import Event, Instance, Trace
 from meganeura_runtime.export.source.unit import Unit
 
@@ -142,19 +149,19 @@ class BlockWriter(ABC):
         """Appends a line of the function or the method."""
         self.forward[-1].append(Line(text, binds, effect))
 
-    def steps(self, path: ast.Path, where: str) -> tuple[Step, ...]:
+    def steps(self, path: ast.Path, where: str) -> tuple[PathPart, ...]:
         """The parts of a path, with their numbers as text."""
-        found: list[Step] = []
+        found: list[PathPart] = []
         for part in path.parts:
             match part:
                 case str():
-                    found.append(Step("word", part))
+                    found.append(PathPart("word", part))
                 case ast.Splice(value=value):
                     last = found.pop()
                     text = f"{{{self.static(value, where)}}}"
-                    found.append(Step("computed", last.text + text))
+                    found.append(PathPart("computed", last.text + text))
                 case _:
-                    found.append(Step("index", str(self.static(part, where))))
+                    found.append(PathPart("index", str(self.static(part, where))))
         return tuple(found)
 
     def simple(self, code: Code, name: str) -> Code:
@@ -252,7 +259,7 @@ class BlockWriter(ABC):
     # --- layers, parameters and functions --------------------------------------------------------
 
     @abstractmethod
-    def access(self, steps: Sequence[Step], key: Sequence[str]) -> str:
+    def access(self, steps: Sequence[PathPart], key: Sequence[str]) -> str:
         """The text of the layer, parameter or state that a path names."""
 
     @abstractmethod

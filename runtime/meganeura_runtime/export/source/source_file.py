@@ -22,7 +22,7 @@ from meganeura_runtime.export.source.unit import Unit, units_of
 FORMS = Forms(static_code, expression, tensor, whole, run)
 
 
-class Target(ABC):
+class SourceSystem(ABC):
     """A system that source is written for."""
 
     names: ClassVar[frozenset[str]]
@@ -59,7 +59,7 @@ class ModelSource:
     """The classes and functions of a model, each behind those that it uses."""
 
     def __init__(
-        self, trace: Trace, target: Target, model: str, more: frozenset[str] = frozenset()
+        self, trace: Trace, target: SourceSystem, model: str, more: frozenset[str] = frozenset()
     ) -> None:
         """`more` are names that the file uses beside those of the target."""
         self.trace = trace
@@ -148,7 +148,7 @@ class ModelSource:
 
 
 def source_text(
-    target: Target,
+    target: SourceSystem,
     module: LinkedModule,
     model: ast.Model,
     config: Mapping[str, StaticValue],
@@ -162,7 +162,7 @@ def source_text(
     return target.file(source.text().rstrip("\n"), root, source)
 
 
-def training_text(target: Target, loss: LossModel, training: Training) -> str:
+def training_text(target: SourceSystem, loss: LossModel, training: Training) -> str:
     """Returns the source of a training. Raises `ProblemError`."""
     sizes = training.input_spec.sizes
     fixed = {name: size for name, size in sizes.items() if name != training.counter}

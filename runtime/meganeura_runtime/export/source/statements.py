@@ -16,8 +16,8 @@ from meganeura_runtime.export.source.text import (
     Compound,
     Create,
     Line,
+    PathPart,
     Statement,
-    Step,
 )
 
 LONG = 64
@@ -133,7 +133,7 @@ def _declare(writer: BlockWriter, statement: ast.Declare) -> None:
         case _:
             return
     if statement.kind == "state" and _is_read_after_an_update(writer.block, name):
-        own = writer.access([Step("word", name)], (name,))
+        own = writer.access([PathPart("word", name)], (name,))
         writer.emit(f"{writer.local(name)} = {own}", (writer.local(name),), effect=False)
         writer.env[name] = "local"
 

@@ -12,8 +12,8 @@ from meganeura_runtime.export.source.text import (
     SIGN,
     Code,
     Compound,
+    PathPart,
     Statement,
-    Step,
     call,
     slice_text,
 )
@@ -34,7 +34,7 @@ def expression(writer: BlockWriter, node: ast.Expression) -> Code:
                 return Code(writer.local(text))
             if writer.env.get(text) in ("static", "size", "config"):
                 return writer.static(node, "forward")
-            return Code(writer.access([Step("word", text)], (text,)))
+            return Code(writer.access([PathPart("word", text)], (text,)))
         case ast.Attribute(base=base, name=name) if name in writer.seen.result_names(base):
             place = writer.seen.result_names(base).index(name)
             return Code(f"{writer.expression(base).within(ATOM)}[{place}]")
@@ -130,28 +130,30 @@ def entry_text(writer: BlockWriter, entry: ast.Entry) -> str:
 
 def _parameter(writer: BlockWriter, node: ast.Expression) -> Code:
     """A parameter by its path: `transformer.wte.weight`, `weight_hh_l{k}`."""
-    steps: list[Step] = []
+    steps: list[PathPart] = []
     key: list[str] = []
 
     def visit(part: ast.Expression) -> None:
         match part:
             case ast.Name(text=text):
-                steps.append(Step("word", text))
+                steps.append(PathPart("word", text))
                 key.append(text)
             case ast.Attribute(base=base, name=name):
                 visit(base)
-                steps.append(Step("word", name))
+                steps.append(PathPart("word", name))
                 key.append(name)
             case ast.Spliced(base=base, value=value):
                 visit(base)
                 last = steps.pop()
-                steps.append(Step("computed", f"{last.text}{{{writer.static(value, 'forward')}}}"))
+                steps.append(
+                    PathPart("computed", f"{last.text}{{{writer.static(value, 'forward')}}}")
+                )
                 key[-1] += f"{{{value.span.text}}}"
             case ast.Subscript(base=base, entries=(entry,)) if not isinstance(
                 entry, ast.Range | ast.EllipsisEntry
             ):
                 visit(base)
-                steps.append(Step("index", str(writer.static(entry, "forward"))))
+                steps.append(PathPart("index", str(writer.static(entry, "forward"))))
                 key.append(f"[{entry.span.text}]")
             case _:
                 raise refuse(node, "it is no path")

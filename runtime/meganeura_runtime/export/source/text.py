@@ -110,7 +110,7 @@ class Create:
 
     path: tuple[str, ...]
     """The key of the path: its parts, as they are written in the block."""
-    parts: tuple["Step", ...]
+    parts: tuple["PathPart", ...]
     value: str
     kind: str = "module"
     then: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ Statement = Line | Create | Compound
 
 
 @dataclass(frozen=True)
-class Step:
+class PathPart:
     """A part of a path: a word, a word that is computed, or an index."""
 
     kind: str

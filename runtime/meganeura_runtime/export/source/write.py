@@ -12,7 +12,7 @@ from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.transforms.joined_loss import joins_of
 from meganeura_runtime.export.source.jax.target import JAX
-from meganeura_runtime.export.source.source_file import Target, source_text, training_text
+from meganeura_runtime.export.source.source_file import SourceSystem, source_text, training_text
 from meganeura_runtime.export.source.torch.target import TORCH
 from meganeura_runtime.export.source.training.train_block import LOSS, loss_model
 from meganeura_runtime.export.source.training.training import Training, require_written
@@ -20,7 +20,7 @@ from meganeura_runtime.io.data.dataset import InputSpec
 
 MARK = "# Written by `meganeura export"
 """The beginning of a file that `meganeura export` wrote and may replace."""
-TARGETS: Mapping[str, Target] = {"torch": TORCH, "jax": JAX}
+TARGETS: Mapping[str, SourceSystem] = {"torch": TORCH, "jax": JAX}
 """The systems that source is written for, by the word behind `--to`."""
 
 

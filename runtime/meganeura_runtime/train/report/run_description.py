@@ -43,7 +43,7 @@ class Status(StrEnum):
     """Its process ended without a word."""
 
 
-class Tensor(BaseModel):
+class DescribedTensor(BaseModel):
     """An input, a parameter or a state."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -82,8 +82,8 @@ class RunDescription(BaseModel):
     steps_per_epoch: int
     examples: int
     held_out: int
-    inputs: tuple[Tensor, ...]
-    parameters: tuple[Tensor, ...]
+    inputs: tuple[DescribedTensor, ...]
+    parameters: tuple[DescribedTensor, ...]
     classes: tuple[str, ...] = ()
     """The names of the classes by number, where the data says them."""
     memory: dict[str, int] | None = None
@@ -115,7 +115,7 @@ def describe(
         examples=examples,
         held_out=held_out,
         inputs=tuple(
-            Tensor(
+            DescribedTensor(
                 name=name,
                 type=str(each),
                 kind="input",
@@ -126,7 +126,7 @@ def describe(
             if name not in NOT_DATA
         ),
         parameters=tuple(
-            Tensor(
+            DescribedTensor(
                 name=each.name,
                 type=str(each.type),
                 kind=each.kind,

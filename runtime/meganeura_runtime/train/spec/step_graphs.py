@@ -280,7 +280,7 @@ def _within_memory(
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TrainingStep:
     """The graph of one training step, and the parameters the program declares."""
 
     graph: Graph
@@ -290,7 +290,7 @@ class Step:
 
 def step_of(
     program: Program, train: str, settings: RunSettings, device: DeviceModel = DEFAULT_DEVICE
-) -> Step:
+) -> TrainingStep:
     """Returns one training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     require_trainable(settings, pipeline.train_settings(program, train), forward)
@@ -301,7 +301,7 @@ def step_of(
     wanted = training_settings(settings)
     graph = training.training_step(checked, wanted)
     optimized = training.optimized_training_step(checked, wanted, rewriting_of(settings, device))
-    return Step(graph, forward.parameters, optimized)
+    return TrainingStep(graph, forward.parameters, optimized)
 
 
 def require_trainable(settings: RunSettings, written: RawSettings, forward: Elaboration) -> None:

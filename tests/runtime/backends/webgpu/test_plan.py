@@ -11,7 +11,7 @@ from meganeura_dsl.ir.ops import Add, Input, MatMul, Neg, Parameter, Sum
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
-from meganeura_runtime.backends.webgpu.plan import Loop, Plan, PlanError, Role
+from meganeura_runtime.backends.webgpu.plan import DispatchLoop, Plan, PlanError, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 SOURCE = Source("net.mgn", "model net:\n    y = x @ w\n    loss = sum(y)\n")
@@ -47,7 +47,7 @@ def test_a_plan_prints_its_steps_with_their_places() -> None:
 def test_a_plan_prints_what_is_in_a_loop_farther_right() -> None:
     plan = plan_graph(small_graph(), DeviceLimits())
     several = tuple(replace(plan.dispatches[0], name=each) for each in "abcdef")
-    loops = (Loop(1, 5, 7), Loop(2, 4, 3))
+    loops = (DispatchLoop(1, 5, 7), DispatchLoop(2, 4, 3))
     lines = str(replace(plan, dispatches=several, loops=loops)).splitlines()
     begin = next(at for at, line in enumerate(lines) if " a " in line)
     shown = [line.partition(" kernel")[0].rstrip() for line in lines[begin : begin + 8]]

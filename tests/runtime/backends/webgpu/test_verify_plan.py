@@ -11,12 +11,12 @@ from meganeura_runtime.backends.webgpu.plan import (
     Buffer,
     Copy,
     Dispatch,
-    Loop,
+    DispatchLoop,
     Plan,
     PlanError,
+    PlanTensor,
     Role,
     Slot,
-    Tensor,
 )
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
 
@@ -47,9 +47,9 @@ PLAN = Plan(
     kernels=(f"{READS}\n{WRITES}",),
     dispatches=DISPATCHES,
     copies=(Copy(Y, W),),
-    inputs=(Tensor("x", DType.F32, (4, 4), X), Tensor("ids", DType.F16, (3,), IDS)),
-    parameters=(Tensor("w", DType.F32, (16,), W),),
-    outputs=(Tensor("y", DType.F32, (2, 8), Y),),
+    inputs=(PlanTensor("x", DType.F32, (4, 4), X), PlanTensor("ids", DType.F16, (3,), IDS)),
+    parameters=(PlanTensor("w", DType.F32, (16,), W),),
+    outputs=(PlanTensor("y", DType.F32, (2, 8), Y),),
     least_bytes=64,
 )
 X_AT, IDS_AT = PLAN.inputs
@@ -116,7 +116,7 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
         "`ids: f16[2]` takes 8 bytes",
     ),
     "a range smaller than its tensor": (
-        {"outputs": (Tensor("y", DType.F32, (17,), Y),)},
+        {"outputs": (PlanTensor("y", DType.F32, (17,), Y),)},
         "`y: f32[17]` takes 64 bytes",
     ),
     "an input among temporaries": (
@@ -124,7 +124,7 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
         "`x` is not in a buffer of inputs",
     ),
     "inputs that overlap": (
-        {"inputs": (*PLAN.inputs, Tensor("half", DType.F32, (8,), Slot(0, 0, 32)))},
+        {"inputs": (*PLAN.inputs, PlanTensor("half", DType.F32, (8,), Slot(0, 0, 32)))},
         "two of its inputs overlap in buffer 0",
     ),
     "a kernel of other letters": (
@@ -157,31 +157,34 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
         "a copy reads 0+32 of buffer 2, which nothing wrote",
     ),
     "a loop before the first dispatch": (
-        {"loops": (Loop(-1, 1, 1),)},
+        {"loops": (DispatchLoop(-1, 1, 1),)},
         "there cannot be 1 iterations of the dispatches -1 to 1",
     ),
     "a loop beyond the last dispatch": (
-        {"loops": (Loop(1, 3, 1),)},
+        {"loops": (DispatchLoop(1, 3, 1),)},
         "there cannot be 1 iterations of the dispatches 1 to 3",
     ),
     "a loop of nothing": (
-        {"loops": (Loop(1, 1, 1),)},
+        {"loops": (DispatchLoop(1, 1, 1),)},
         "there cannot be 1 iterations of the dispatches 1 to 1",
     ),
     "a loop of no rounds": (
-        {"loops": (Loop(0, 1, 0),)},
+        {"loops": (DispatchLoop(0, 1, 0),)},
         "there cannot be 0 iterations of the dispatches 0 to 1",
     ),
     "loops that overlap": (
-        {"dispatches": (FIRST, *(SECOND,) * 3), "loops": (Loop(0, 2, 2), Loop(1, 3, 2))},
+        {
+            "dispatches": (FIRST, *(SECOND,) * 3),
+            "loops": (DispatchLoop(0, 2, 2), DispatchLoop(1, 3, 2)),
+        },
         "2 iterations of the dispatches 1 to 3 overlap with those up to 2",
     ),
     "a launch too many": (
-        {"loops": (Loop(0, 1, 1 << 22),)},
+        {"loops": (DispatchLoop(0, 1, 1 << 22),)},
         "4194304 iterations of the dispatches 0 to 1 are more than 4,194,304 launches",
     ),
     "a launch too many in a loop in a loop": (
-        {"loops": (Loop(1, 2, 1 << 11), Loop(0, 2, 1 << 11))},
+        {"loops": (DispatchLoop(1, 2, 1 << 11), DispatchLoop(0, 2, 1 << 11))},
         "2048 iterations of the dispatches 1 to 2 are more than 4,194,304 launches",
     ),
     "an output that nothing wrote": (
@@ -196,9 +199,9 @@ def test_a_plan_may_be_as_large_as_the_limits() -> None:
 
 
 def test_two_names_may_stand_for_one_place_and_a_range_begin_where_another_ends() -> None:
-    twice = (*PLAN.outputs, Tensor("z", DType.I32, (16,), Y))
-    apart = Tensor("b", DType.F32, (64,), Slot(4, 0, 256))
-    beside = Tensor("c", DType.F32, (16,), Slot(4, 256, 64))
+    twice = (*PLAN.outputs, PlanTensor("z", DType.I32, (16,), Y))
+    apart = PlanTensor("b", DType.F32, (64,), Slot(4, 0, 256))
+    beside = PlanTensor("c", DType.F32, (16,), Slot(4, 256, 64))
     plan = replace(
         PLAN,
         buffers=(*PLAN.buffers, Buffer(Role.INPUTS, 512)),
@@ -211,27 +214,36 @@ def test_two_names_may_stand_for_one_place_and_a_range_begin_where_another_ends(
 @pytest.mark.parametrize(
     "loops",
     [
-        (Loop(0, 1, (1 << 22) - 1),),
-        (Loop(1, 2, 1 << 21), Loop(0, 1, 1 << 21)),
-        (Loop(0, 2, 2), Loop(0, 2, 3)),
-        (Loop(0, 2, 1 << 10), Loop(1, 2, (1 << 12) - 1)),
+        (DispatchLoop(0, 1, (1 << 22) - 1),),
+        (DispatchLoop(1, 2, 1 << 21), DispatchLoop(0, 1, 1 << 21)),
+        (DispatchLoop(0, 2, 2), DispatchLoop(0, 2, 3)),
+        (DispatchLoop(0, 2, 1 << 10), DispatchLoop(1, 2, (1 << 12) - 1)),
     ],
 )
-def test_loops_may_lie_behind_and_inside_of_others(loops: tuple[Loop, ...]) -> None:
+def test_loops_may_lie_behind_and_inside_of_others(loops: tuple[DispatchLoop, ...]) -> None:
     verify_plan(replace(PLAN, loops=loops), LIMITS)
 
 
 @pytest.mark.parametrize(
     ("loops", "is_right"),
     [
-        ((Loop(0, 2, 2), Loop(0, 3, 2)), True),
-        ((Loop(0, 3, 2), Loop(0, 2, 2), Loop(0, 1, 2)), True),
-        ((Loop(0, 3, 1 << 7), Loop(1, 3, 1 << 7), Loop(2, 3, 1 << 8)), False),
-        ((Loop(0, 3, 1 << 7), Loop(1, 3, 1 << 7), Loop(2, 3, 1 << 7)), True),
-        ((Loop(0, 1, 1 << 20), Loop(1, 2, 1 << 20), Loop(2, 3, 1 << 20)), True),
+        ((DispatchLoop(0, 2, 2), DispatchLoop(0, 3, 2)), True),
+        ((DispatchLoop(0, 3, 2), DispatchLoop(0, 2, 2), DispatchLoop(0, 1, 2)), True),
+        (
+            (DispatchLoop(0, 3, 1 << 7), DispatchLoop(1, 3, 1 << 7), DispatchLoop(2, 3, 1 << 8)),
+            False,
+        ),
+        (
+            (DispatchLoop(0, 3, 1 << 7), DispatchLoop(1, 3, 1 << 7), DispatchLoop(2, 3, 1 << 7)),
+            True,
+        ),
+        (
+            (DispatchLoop(0, 1, 1 << 20), DispatchLoop(1, 2, 1 << 20), DispatchLoop(2, 3, 1 << 20)),
+            True,
+        ),
     ],
 )
-def test_rounds_of_rounds_are_counted(loops: tuple[Loop, ...], *, is_right: bool) -> None:
+def test_rounds_of_rounds_are_counted(loops: tuple[DispatchLoop, ...], *, is_right: bool) -> None:
     """Whichever of two that begin together is told first."""
     plan = replace(PLAN, dispatches=(FIRST, SECOND, SECOND), loops=loops)
     if is_right:

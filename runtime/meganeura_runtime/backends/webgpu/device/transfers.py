@@ -15,7 +15,7 @@ from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.device.device import Device, Range
 from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
-from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanTensor, Role
 
 Copies = list[tuple[Range, Range]]
 
@@ -31,7 +31,7 @@ class StagingBuffer:
         """True if no submission needs it any more."""
         return all(mapped.is_here for mapped in self._mapped.values())
 
-    def fill(self, tensors: Sequence[Tensor], feeds: Mapping[str, Array]) -> None:
+    def fill(self, tensors: Sequence[PlanTensor], feeds: Mapping[str, Array]) -> None:
         """Copy the inputs."""
         contents = {number: mapped.content() for number, mapped in self._mapped.items()}
         for tensor in tensors:
@@ -160,7 +160,7 @@ class Readback:
         for mapped in self._mapped.values():
             mapped.ask()
 
-    def arrays(self, tensors: Sequence[Tensor]) -> dict[str, Array]:
+    def arrays(self, tensors: Sequence[PlanTensor]) -> dict[str, Array]:
         """The outputs, once their submission is done. Lets others have the memory."""
         self._device.wait(self._submission)
         contents = {number: mapped.content() for number, mapped in self._mapped.items()}
@@ -187,7 +187,7 @@ def to_bytes(array: Array, size: int) -> NDArray[np.uint8]:
     return np.pad(content, (0, size - content.size)) if content.size < size else content
 
 
-def from_bytes(content: NDArray[np.uint8], tensor: Tensor) -> Array:
+def from_bytes(content: NDArray[np.uint8], tensor: PlanTensor) -> Array:
     """Returns the content of a buffer as an array."""
     count = int(np.prod(tensor.shape, dtype=np.int64))
     if tensor.dtype is DType.BOOL:

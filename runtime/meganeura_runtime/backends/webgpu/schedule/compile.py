@@ -52,11 +52,11 @@ from meganeura_runtime.backends.webgpu.plan import (
     CheckedIndex,
     Copy,
     Dispatch,
-    Loop,
+    DispatchLoop,
     Plan,
+    PlanTensor,
     Role,
     Slot,
-    Tensor,
 )
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
 from meganeura_runtime.backends.webgpu.schedule.horizontal_fusion import horizontal_fusion
@@ -181,7 +181,7 @@ class _Assembly:
         self._texts: dict[str, int] = {}
         self._kernels = KernelCache(partial(write_kernel, target))
         self._dispatches: list[Dispatch] = []
-        self._loops: list[Loop] = []
+        self._loops: list[DispatchLoop] = []
 
     def plan(self) -> Plan:
         """Everything placed, every kernel written."""
@@ -334,7 +334,7 @@ class _Assembly:
         if loop.slices:
             self._move(loop, "slices", loop.slices, {}, flags)
         self._move(loop, "end", loop.carries, {loop.counter: f"{{}} + {loop.step}"}, flags)
-        self._loops.append(Loop(first, len(self._dispatches), loop.iterations))
+        self._loops.append(DispatchLoop(first, len(self._dispatches), loop.iterations))
 
     def _move(
         self,
@@ -438,9 +438,9 @@ class _Assembly:
             if value.id not in self._order.in_place:
                 yield Copy(self._slots[value.id], self._slots[self._leaves[name].id])
 
-    def _named(self, values: Mapping[str, Value]) -> tuple[Tensor, ...]:
+    def _named(self, values: Mapping[str, Value]) -> tuple[PlanTensor, ...]:
         return tuple(
-            Tensor(
+            PlanTensor(
                 name,
                 v.type.dtype,
                 concrete_shape(v.type.shape),

@@ -37,7 +37,7 @@ ALL = (F32, TF32, BF16)
 
 
 @dataclass(frozen=True)
-class Target:
+class PassTarget:
     """The devices that a graph is compiled for, and their precision."""
 
     precision: ComputePrecision
@@ -62,7 +62,7 @@ class Pass:
         """The name of the pass as `build --emit after:NAME` takes it."""
         return self.rewrite.__name__.replace("_", "-")
 
-    def runs(self, graph: Graph, target: Target) -> bool:
+    def runs(self, graph: Graph, target: PassTarget) -> bool:
         """True if the pass applies to a graph on a target."""
         return (
             target.precision in self.precisions
@@ -92,7 +92,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run_passes(graph: Graph, target: Target) -> Graph:
+def run_passes(graph: Graph, target: PassTarget) -> Graph:
     """Returns the graph after all passes, in ops that the lowering table has.
 
     Raises `ProblemError` for an op that is not supported.
@@ -102,7 +102,7 @@ def run_passes(graph: Graph, target: Target) -> Graph:
     return graph
 
 
-def after_each(graph: Graph, target: Target) -> Iterator[tuple[Pass, Graph]]:
+def after_each(graph: Graph, target: PassTarget) -> Iterator[tuple[Pass, Graph]]:
     """Yields each pass that runs, with the graph after it; see `verify_after` for `PassError`."""
     for each in PASSES:
         if each.runs(graph, target):

@@ -36,13 +36,13 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.export.onnx.emitter import ELEMENT
-from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, Tensor
+from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, OnnxTensor
 
 
 def elementwise(op_type: str) -> Lower:
     """An op that is one node, and broadcasts."""
 
-    def lower(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+    def lower(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
         return broadcasting(into, value.operands, lambda *names: into.emitter.add(op_type, *names))
 
     return lower
@@ -50,15 +50,15 @@ def elementwise(op_type: str) -> Lower:
 
 def broadcasting(
     into: Lowering, operands: Sequence[Value], make: Callable[..., str]
-) -> tuple[Tensor, ...]:
+) -> tuple[OnnxTensor, ...]:
     """Returns the results of nodes that broadcast, for operands of equal shape."""
     tensors = [into.tensors[each.id] for each in operands]
     stretched = frozenset[int].intersection(*[each.stretched for each in tensors])
     name = make(*[each.name for each in tensors])
-    return (Tensor(name, max(each.rank for each in tensors), stretched),)
+    return (OnnxTensor(name, max(each.rank for each in tensors), stretched),)
 
 
-def _remainder(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _remainder(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op = value.op
     assert isinstance(op, Remainder)
     number = into.emitter.add("Squeeze", into.sizes.vector(op.divisor))
@@ -70,7 +70,7 @@ def _remainder(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return broadcasting(into, value.operands, make)
 
 
-def _floor_divide(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _floor_divide(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, add = value.op, into.emitter.add
     assert isinstance(op, FloorDivide)
     divisor = add("Squeeze", into.sizes.vector(op.divisor))
@@ -84,7 +84,7 @@ def _floor_divide(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return broadcasting(into, value.operands, make)
 
 
-def _compare(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _compare(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op = value.op
     assert isinstance(op, Compare)
 
@@ -105,7 +105,7 @@ RELATIONS: Mapping[str, str] = {
 }
 
 
-def _where(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _where(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     def of_bools(condition: str, a: str, b: str) -> str:
         add = into.emitter.add
         return add("Or", add("And", condition, a), add("And", add("Not", condition), b))
@@ -117,7 +117,7 @@ def _where(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return broadcasting(into, value.operands, make)
 
 
-def _log1p(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _log1p(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     def make(x: str) -> str:
         # ONNX has no such op. Near 0, where 1 + x is rounded, log(1 + x) = 2 atanh(x / (2 + x)).
         add, one, two = into.emitter.add, number(1), number(2)
@@ -129,7 +129,7 @@ def _log1p(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return broadcasting(into, value.operands, make)
 
 
-def _expm1(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _expm1(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     def make(x: str) -> str:
         # Near 0, where e^x - 1 cancels, it is 2 t / (1 - t) with t = tanh(x / 2).
         add, one = into.emitter.add, number(1)
@@ -147,7 +147,7 @@ def _numbers(into: Lowering, value: Value) -> Callable[[float], str]:
     return lambda number: into.emitter.constant(np.array(number, dtype))
 
 
-def _cast(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _cast(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     to = ELEMENT[value.type.dtype]
 
     def make(x: str) -> str:
@@ -156,7 +156,7 @@ def _cast(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return broadcasting(into, value.operands, make)
 
 
-def _same(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _same(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     return (into.tensors[value.operands[0].id],)
 
 

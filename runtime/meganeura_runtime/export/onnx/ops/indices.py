@@ -17,7 +17,7 @@ from meganeura_dsl.ir.ops.primitive.gather_scatter import Combination, combinati
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.export.onnx.attributes import refused
 from meganeura_runtime.export.onnx.emitter import ELEMENT
-from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, Tensor, exact
+from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, OnnxTensor, exact
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 EXTREMES_SINCE = 18
@@ -27,7 +27,7 @@ EXTREMES_SINCE = 18
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _gather(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _gather(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (table, ids) = value.op, value.operands
     assert isinstance(op, Gather)
     add = into.emitter.add
@@ -49,7 +49,7 @@ def _gather(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return (exact(_transposed(into, picked, order), value),)
 
 
-def _scatter(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _scatter(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (ids, updates) = value.op, value.operands
     assert isinstance(op, ScatterAdd | ScatterExtreme)
     kind: Combination = "sum" if isinstance(op, ScatterAdd) else op.kind
@@ -107,7 +107,7 @@ def _transposed(into: Lowering, x: str, order: tuple[int, ...]) -> str:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def _dynamic_slice(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _dynamic_slice(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x, *starts) = value.op, value.operands
     assert isinstance(op, DynamicSlice)
     if not starts:
@@ -117,7 +117,7 @@ def _dynamic_slice(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return (exact(into.emitter.add("Slice", into.whole(x), first, end), value),)
 
 
-def _dynamic_update(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _dynamic_update(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     """Each element is chosen by a mask of the part, which has the shape of the whole."""
     x, part, *starts = value.operands
     axes = [
@@ -169,7 +169,7 @@ def _starts(into: Lowering, starts: list[Value]) -> str:
 # --- order ---------------------------------------------------------------------------------------
 
 
-def _sort(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _sort(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     """All of the largest, or smallest: of equal elements the first comes first there too."""
     op, (x,) = value.op, value.operands
     assert isinstance(op, Sort)

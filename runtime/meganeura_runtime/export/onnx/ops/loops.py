@@ -12,12 +12,12 @@ from meganeura_dsl.ir.ops.primitive.gather_scatter import combination
 from meganeura_dsl.ir.ops.primitive.loop import CAPTURED, CARRY, ITERATION, SLICE
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_runtime.export.onnx.emitter import ELEMENT
-from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, Tensor, exact
+from meganeura_runtime.export.onnx.lowering import INT64, Lower, Lowering, OnnxTensor, exact
 from meganeura_runtime.export.onnx.patterns import find_all
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 
-def _scan(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _scan(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     """Lowers a loop.
 
     Captured values are read from the outer graph; the index is a slice of a range.
@@ -52,7 +52,7 @@ def _scan(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     starts = [into.whole(each) for each in carries]
     names = _iterations(into, body, starts, sources, axes, op.collected, backward=op.backward)
     ranks = [*[each.type.rank for each in op.next], *[each.type.rank + 1 for each in op.given]]
-    return tuple(Tensor(name, rank) for name, rank in zip(names, ranks, strict=True))
+    return tuple(OnnxTensor(name, rank) for name, rank in zip(names, ranks, strict=True))
 
 
 def _is_read(leaf: Value, op: Scan) -> bool:
@@ -84,7 +84,7 @@ def _iterations(
 
 def _accumulated(
     into: Lowering, value: Value, start: float, steps: Sequence[str], axis: int, *, backward: bool
-) -> tuple[Tensor, ...]:
+) -> tuple[OnnxTensor, ...]:
     """Returns one carry after each iteration, along the axis of the operands that is scanned.
 
     An iteration applies each step to what there is and to a slice of the next operand.
@@ -107,13 +107,13 @@ def _accumulated(
     return (exact(found[1], value),)
 
 
-def _linear_recurrence(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _linear_recurrence(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op = value.op
     assert isinstance(op, LinearRecurrence)
     return _accumulated(into, value, 0, ["Mul", "Add"], op.axis, backward=op.backward)
 
 
-def _cumulative(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _cumulative(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, Cumulative)
     match op.kind:

@@ -19,29 +19,29 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_runtime.export.onnx.attributes import refused
 from meganeura_runtime.export.onnx.emitter import ELEMENT
-from meganeura_runtime.export.onnx.lowering import Lower, Lowering, Tensor, exact
+from meganeura_runtime.export.onnx.lowering import Lower, Lowering, OnnxTensor, exact
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 END = np.iinfo(np.int64).max
 """The end of a slice that takes all there is."""
 
 
-def _constant(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _constant(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op = value.op
     assert isinstance(op, Constant)
     if isinstance(op.value, Dim):
         number = into.emitter.add("Squeeze", into.sizes.vector(op.value))
-        return (Tensor(into.emitter.add("Cast", number, to=ELEMENT[op.dtype]), 0),)
-    return (Tensor(into.emitter.constant(np.array(op.value, NUMPY[op.dtype])), 0),)
+        return (OnnxTensor(into.emitter.add("Cast", number, to=ELEMENT[op.dtype]), 0),)
+    return (OnnxTensor(into.emitter.constant(np.array(op.value, NUMPY[op.dtype])), 0),)
 
 
-def _iota(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _iota(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op = value.op
     assert isinstance(op, Iota)
     return (exact(into.indices(op.size), value),)
 
 
-def _broadcast(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _broadcast(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, Broadcast)
     tensor, rank = into.tensors[x.id], value.type.rank
@@ -57,26 +57,26 @@ def _broadcast(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     shown = [axes[axis] for axis in present]
     repeats = {axes[axis] for axis in tensor.stretched} | {*range(rank)} - {*axes}
     if not shown:
-        return (Tensor(name, 0, frozenset(repeats)),)
+        return (OnnxTensor(name, 0, frozenset(repeats)),)
     inserted = [axis - shown[0] for axis in range(shown[0], rank) if axis not in shown]
     if inserted:
         name = into.emitter.add("Unsqueeze", name, into.emitter.integers(inserted))
-    return (Tensor(name, rank - shown[0], frozenset(repeats)),)
+    return (OnnxTensor(name, rank - shown[0], frozenset(repeats)),)
 
 
-def _reshape(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _reshape(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     (x,) = value.operands
     target = into.sizes.target(x.type.shape, value.type.shape)
     return (exact(into.emitter.add("Reshape", into.whole(x), target), value),)
 
 
-def _transpose(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _transpose(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, Transpose)
     return (exact(into.emitter.add("Transpose", into.whole(x), perm=op.permutation), value),)
 
 
-def _slice(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _slice(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, Slice)
     ends = [END if stop == size else stop for stop, size in zip(op.stop, x.type.shape, strict=True)]
@@ -95,7 +95,7 @@ def _slice(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return (exact(into.emitter.add("Slice", into.whole(x), starts, stops, axes, steps), value),)
 
 
-def _reverse(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _reverse(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, Reverse)
     backward, axes = into.emitter.integers([-1] * len(op.axes)), into.emitter.integers(op.axes)
@@ -105,7 +105,7 @@ def _reverse(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     )
 
 
-def _pad(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _pad(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, Pad)
     if any(size != 0 for size in op.interior):
@@ -114,7 +114,7 @@ def _pad(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return (exact(into.emitter.add("Pad", into.whole(x), pads), value),)
 
 
-def _concat(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _concat(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op = value.op
     assert isinstance(op, Concat)
     return (

@@ -12,7 +12,7 @@ from meganeura_runtime.export.onnx.lowering import (
     INT64,
     Lower,
     Lowering,
-    Tensor,
+    OnnxTensor,
     exact,
 )
 
@@ -25,7 +25,7 @@ def reduced(into: Lowering, op_type: str, x: str, axes: Sequence[int]) -> str:
 
 
 def _reduction(op_type: str) -> Lower:
-    def lower(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+    def lower(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
         op, (x,) = value.op, value.operands
         assert isinstance(op, Sum | ReduceMax)
         if not op.axes:
@@ -40,14 +40,14 @@ def _reduction(op_type: str) -> Lower:
     return lower
 
 
-def _arg_max(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _arg_max(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, ArgMax)
     found = into.emitter.add("ArgMax", into.whole(x), axis=op.axis, keepdims=0)
     return (exact(into.emitter.add("Cast", found, to=ELEMENT[value.type.dtype]), value),)
 
 
-def _matmul(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _matmul(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, operands = value.op, value.operands
     assert isinstance(op, MatMul)
     names: list[str] = []
@@ -61,13 +61,13 @@ def _matmul(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     return (exact(product, value),)
 
 
-def _conv(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _conv(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     x, w = value.operands
     around = window(value, w.type.shape[2:])
     return (exact(into.emitter.add("Conv", into.whole(x), into.whole(w), **around), value),)
 
 
-def _conv_transpose(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _conv_transpose(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (w, dy) = value.op, value.operands
     assert isinstance(op, ConvInputGradient)
     around = window(value, w.type.shape[2:])
@@ -89,7 +89,7 @@ def _conv_transpose(into: Lowering, value: Value) -> tuple[Tensor, ...]:
     )
 
 
-def _max_pool(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _max_pool(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (x,) = value.op, value.operands
     assert isinstance(op, MaxPool)
     return (

@@ -6,10 +6,10 @@ from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import RandomBits
 from meganeura_runtime.export.onnx.attributes import refused
 from meganeura_runtime.export.onnx.functions import BITS, RANDOM_SINCE
-from meganeura_runtime.export.onnx.lowering import Lower, Lowering, Tensor, exact
+from meganeura_runtime.export.onnx.lowering import Lower, Lowering, OnnxTensor, exact
 
 
-def _random_bits(into: Lowering, value: Value) -> tuple[Tensor, ...]:
+def _random_bits(into: Lowering, value: Value) -> tuple[OnnxTensor, ...]:
     op, (counter,) = value.op, value.operands
     assert isinstance(op, RandomBits)
     if into.emitter.opset < RANDOM_SINCE:

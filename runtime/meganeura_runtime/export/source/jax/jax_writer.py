@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from meganeura_runtime.export.source.block_writer import BlockWriter, Forms, SourceFile
-from meganeura_runtime.export.source.text import Step
+from meganeura_runtime.export.source.text import PathPart
 from meganeura_runtime.export.source.unit import Unit
 
 
@@ -27,7 +27,7 @@ class JaxWriter(BlockWriter, ABC):
         return "keys"
 
 
-def access(steps: Sequence[Step]) -> str:
+def access(steps: Sequence[PathPart]) -> str:
     """The text of what a path names, below the parameters of the block."""
     text = "params"
     for each in steps:

@@ -19,12 +19,12 @@ from meganeura_runtime.export.source.layers import referenced, tensors_of
 from meganeura_runtime.export.source.library_use import function_for
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.paths import path_key
-from meganeura_runtime.export.source.source_file import FORMS, ModelSource, Target
+from meganeura_runtime.export.source.source_file import FORMS, ModelSource, SourceSystem
 from meganeura_runtime.export.source.text import (
     ATOM,
     Code,
     Create,
-    Step,
+    PathPart,
     call,
     function_name,
     method,
@@ -84,7 +84,7 @@ class JaxFunction(JaxWriter):
     def created(self, create: Create) -> Sequence[str]:
         raise AssertionError("a function makes no layers")
 
-    def access(self, steps: Sequence[Step], key: Sequence[str]) -> str:
+    def access(self, steps: Sequence[PathPart], key: Sequence[str]) -> str:
         return access(steps)
 
     def apply(
@@ -188,7 +188,7 @@ class JaxFunction(JaxWriter):
         return axes.repeat(self, value, sizes)
 
 
-class Jax(Target):
+class Jax(SourceSystem):
     """JAX."""
 
     names = _NAMES

@@ -8,8 +8,8 @@ from meganeura_runtime.export.source.text import (
     Compound,
     Create,
     Line,
+    PathPart,
     Statement,
-    Step,
     texts,
     words_of,
 )
@@ -72,7 +72,7 @@ def _placed(
     statements: list[Statement], kinds: Mapping[Key, str], made: frozenset[Key]
 ) -> list[Statement]:
     uses: dict[Key, list[int]] = {}
-    parts: dict[Key, tuple[Step, ...]] = {}
+    parts: dict[Key, tuple[PathPart, ...]] = {}
     for at, each in enumerate(statements):
         for create in _creates([each]):
             for count in range(1, len(create.path)):
@@ -108,7 +108,7 @@ def _placed(
     return found
 
 
-def _belongs_below(compound: Compound, key: Key, parts: tuple[Step, ...]) -> bool:
+def _belongs_below(compound: Compound, key: Key, parts: tuple[PathPart, ...]) -> bool:
     """Returns True for a container that is made inside of the one statement that fills it."""
     if compound.head.startswith("if "):
         sides = (compound.body, compound.otherwise)
@@ -132,7 +132,7 @@ def _loop_names(statement: Statement) -> set[str]:
     return {*statement.binds, *inside}.union(*(_loop_names(each) for each in statement.body))
 
 
-def _names(parts: Sequence[Step]) -> set[str]:
+def _names(parts: Sequence[PathPart]) -> set[str]:
     return set[str]().union(
         *(words_of(each.text) for each in parts if each.kind == "index"),
         *(

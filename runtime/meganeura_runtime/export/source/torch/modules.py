@@ -8,7 +8,7 @@ from meganeura_dsl.elaborate.scope.unused_values import walk
 from meganeura_dsl.syntax import ast
 from meganeura_runtime.export.source.form_problems import refusal
 from meganeura_runtime.export.source.paths import Key, path_key
-from meganeura_runtime.export.source.text import Step
+from meganeura_runtime.export.source.text import PathPart
 from meganeura_runtime.export.source.trace import Instance, label_of
 
 _NUMBER = re.compile(r"\[\d+\]")
@@ -94,7 +94,7 @@ class Modules:
             return "list"
         return "dict" if any(each.isdigit() for each in inside) else "module"
 
-    def access(self, steps: Sequence[Step], key: Sequence[str]) -> str:
+    def access(self, steps: Sequence[PathPart], key: Sequence[str]) -> str:
         """The text of what a path names."""
         text = "self"
         for at, step in enumerate(steps):
@@ -120,7 +120,7 @@ class Modules:
         return key
 
 
-def _reach(text: str, step: Step, kind: str) -> str:
+def _reach(text: str, step: PathPart, kind: str) -> str:
     match step.kind:
         case "index" if kind == "list":
             return f"{text}[{step.text}]"

@@ -11,12 +11,12 @@ from meganeura_runtime.export.source.functions.table import builtin
 from meganeura_runtime.export.source.observed import refuse
 from meganeura_runtime.export.source.paths import path_key
 from meganeura_runtime.export.source.scans import collect_part, scan_as_loop
-from meganeura_runtime.export.source.source_file import FORMS, ModelSource, Target
+from meganeura_runtime.export.source.source_file import FORMS, ModelSource, SourceSystem
 from meganeura_runtime.export.source.text import (
     ATOM,
     Code,
     Create,
-    Step,
+    PathPart,
     call,
     class_name,
     method,
@@ -85,7 +85,7 @@ class TorchBlock(TorchWriter):
     def created(self, create: Create) -> Sequence[str]:
         return created(create, self)
 
-    def access(self, steps: Sequence[Step], key: Sequence[str]) -> str:
+    def access(self, steps: Sequence[PathPart], key: Sequence[str]) -> str:
         return self.paths.access(steps, self.paths.known(tuple(key)))
 
     def apply(
@@ -231,7 +231,7 @@ def linear_recurrence(a, b, dim):
 }
 
 
-class Torch(Target):
+class Torch(SourceSystem):
     """PyTorch."""
 
     names = _BUILT_IN

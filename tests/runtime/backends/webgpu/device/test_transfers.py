@@ -18,7 +18,7 @@ from meganeura_runtime.backends.webgpu.device.transfers import (
     from_bytes,
     to_bytes,
 )
-from meganeura_runtime.backends.webgpu.plan import Buffer, Plan, Role, Slot, Tensor
+from meganeura_runtime.backends.webgpu.plan import Buffer, Plan, PlanTensor, Role, Slot
 from meganeura_runtime.support.tracing import unobserved
 
 SIZE = 16
@@ -86,9 +86,9 @@ def plan() -> Plan:
         (Buffer(Role.INPUTS, SIZE), Buffer(Role.OUTPUTS, 64), Buffer(Role.INPUTS, 2 * SIZE)),
         (), (), (),
         (
-            Tensor("a", DType.F32, (4,), Slot(0, 0, SIZE)),
-            Tensor("b", DType.BOOL, (2,), Slot(2, 0, 8)),
-            Tensor("c", DType.F16, (3,), Slot(2, 24, 8)),
+            PlanTensor("a", DType.F32, (4,), Slot(0, 0, SIZE)),
+            PlanTensor("b", DType.BOOL, (2,), Slot(2, 0, 8)),
+            PlanTensor("c", DType.F16, (3,), Slot(2, 24, 8)),
         ),
         (), (), 0,
     )  # fmt: skip
@@ -178,9 +178,9 @@ def test_all_stages_are_freed_once_wherever_they_are(host: Host) -> None:
 
 
 OUTPUTS = (
-    Tensor("y", DType.F32, (2,), Slot(3, 0, 8)),
-    Tensor("is", DType.BOOL, (), Slot(3, 8, 4)),
-    Tensor("n", DType.I32, (2, 1), Slot(5, 0, 8)),
+    PlanTensor("y", DType.F32, (2,), Slot(3, 0, 8)),
+    PlanTensor("is", DType.BOOL, (), Slot(3, 8, 4)),
+    PlanTensor("n", DType.I32, (2, 1), Slot(5, 0, 8)),
 )
 ON_DEVICE = {3: Range(cast("Any", "three"), 0, SIZE), 5: Range(cast("Any", "five"), 0, 8)}
 
@@ -262,6 +262,6 @@ def test_an_array_lies_in_whole_words_and_is_read_back(
 ) -> None:
     content = to_bytes(array, 4 * len(words))
     assert content.view(np.uint32).tolist() == words
-    found = from_bytes(content, Tensor("x", dtype, array.shape, Slot(0, 0, 4 * len(words))))
+    found = from_bytes(content, PlanTensor("x", dtype, array.shape, Slot(0, 0, 4 * len(words))))
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     np.testing.assert_array_equal(found, array)

@@ -7,7 +7,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.memory_estimate import NAMED, gigabytes
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.memory.memory_usage import memory_of_plan
-from meganeura_runtime.backends.webgpu.plan import Buffer, Dispatch, Plan, Role, Slot, Tensor
+from meganeura_runtime.backends.webgpu.plan import Buffer, Dispatch, Plan, PlanTensor, Role, Slot
 
 
 def test_the_largest_tensors_are_named_by_what_writes_them_first() -> None:
@@ -28,7 +28,7 @@ def test_the_largest_tensors_are_named_by_what_writes_them_first() -> None:
         dispatches=tuple(dispatches),
         copies=(),
         inputs=(),
-        parameters=(Tensor("w", DType.F32, (1 << 18,), weights),),
+        parameters=(PlanTensor("w", DType.F32, (1 << 18,), weights),),
         outputs=(),
         least_bytes=0,
     )

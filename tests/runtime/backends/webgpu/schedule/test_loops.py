@@ -22,7 +22,7 @@ from meganeura_dsl.transforms.training_step import (
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.plan import Loop, Plan, Role
+from meganeura_runtime.backends.webgpu.plan import DispatchLoop, Plan, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing.profile import profile_on
@@ -362,7 +362,9 @@ def test_loops_run_one_inside_of_the_other() -> None:
     plan = plan_graph(forward(LOOP, n=2, s=3), PORTABLE)
     one, *_ = plan.dispatches
     nested = replace(
-        plan, dispatches=(one,) * 5, loops=(Loop(2, 3, 2), Loop(1, 4, 3), Loop(4, 5, 2))
+        plan,
+        dispatches=(one,) * 5,
+        loops=(DispatchLoop(2, 3, 2), DispatchLoop(1, 4, 3), DispatchLoop(4, 5, 2)),
     )
     assert nested.order == (0, *(1, 2, 2, 3) * 3, 4, 4)
 

@@ -39,7 +39,7 @@ from meganeura_runtime.backends.xla.device.compiler_options import compiler_opti
 from meganeura_runtime.backends.xla.device.devices import named
 from meganeura_runtime.backends.xla.device.placement import AXIS, OneDevice, Placement
 from meganeura_runtime.backends.xla.passes import fuse_attention
-from meganeura_runtime.backends.xla.passes.pipeline import Target, run_passes
+from meganeura_runtime.backends.xla.passes.pipeline import PassTarget, run_passes
 from tests.runtime.backends.xla.device.test_compiler_options import Gpus, convolution, gpu, step
 from tests.runtime.backends.xla.passes.test_golden import graph_of
 
@@ -166,7 +166,7 @@ def test_a_step_is_compiled_otherwise_without_a_choice(name: str) -> None:
 
 def test_attention_is_the_programs_own_without_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse_attention, "supports", lambda *_: True)
-    graph, target = graph_of("fuse-attention/gradient"), Target(BF16, "gpu")
+    graph, target = graph_of("fuse-attention/gradient"), PassTarget(BF16, "gpu")
     assert "LibraryAttention(" in format_graph(run_passes(graph, target))
     with disabled(CUDNN_ATTENTION):
         assert "LibraryAttention(" not in format_graph(run_passes(graph, target))

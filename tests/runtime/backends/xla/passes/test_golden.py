@@ -14,7 +14,7 @@ from meganeura_runtime.backends.xla.passes import pipeline
 from meganeura_runtime.backends.xla.passes.pipeline import (
     PASSES,
     Pass,
-    Target,
+    PassTarget,
     after_each,
     run_passes,
 )
@@ -61,12 +61,12 @@ def test_passes_run_for_their_precisions_and_platforms(
     precision: ComputePrecision, platform: str, names: list[str]
 ) -> None:
     graph = graph_of("flatten-norm-rows/variance")
-    found = [each.name for each, _ in after_each(graph, Target(precision, platform))]
+    found = [each.name for each, _ in after_each(graph, PassTarget(precision, platform))]
     assert found == names
 
 
 def test_some_passes_are_for_inference_alone() -> None:
-    target = Target(BF16, "gpu")
+    target = PassTarget(BF16, "gpu")
     inference = graph_of("flatten-norm-rows/variance")
     training = graph_of("one-pass-variance/row-in-training")
     skipped = {each.name for each in PASSES if each.runs(inference, target)} - {
@@ -98,9 +98,9 @@ def test_a_pass_that_breaks_the_graph_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pipeline, "PASSES", (Pass(drop_values),))
     monkeypatch.setenv(VERIFY, "1")
     with pytest.raises(PassError, match=r"after drop-values: .* not among"):
-        list(after_each(graph, Target(F32, "cpu")))
+        list(after_each(graph, PassTarget(F32, "cpu")))
     monkeypatch.setenv(VERIFY, "0")
-    assert [each.name for each, _ in after_each(graph, Target(F32, "cpu"))] == ["drop-values"]
+    assert [each.name for each, _ in after_each(graph, PassTarget(F32, "cpu"))] == ["drop-values"]
 
 
 def test_the_page_lists_the_passes_with_what_they_need() -> None:
