@@ -10,5 +10,5 @@ from meganeura_dsl.ir.graph import Builder, Value
 
 def kink_values(build: Builder, values: Iterable[Value]) -> list[Value]:
     """Adds to `build` the branch index of each value with a kink, and returns them."""
-    pieces = (value.op.chosen_piece(build, value) for value in values)
+    pieces = (value.op.branch_index(build, value) for value in values)
     return [chosen for chosen in pieces if chosen is not None]

@@ -214,7 +214,9 @@ def _uses_of(graph: Graph) -> list[Use]:
     """The indices of a graph that depend on an input of whole numbers."""
     found: dict[tuple[int, int], Use] = {}
     for value in graph.values:
-        for operand_index, count in value.op.picks(*(operand.type for operand in value.operands)):
+        for operand_index, count in value.op.index_operands(
+            *(operand.type for operand in value.operands)
+        ):
             ids = value.operands[operand_index]
             key = ids.id, concrete(count)
             if key not in found:

@@ -98,10 +98,10 @@ class Op:
         """
         raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value | None:
-        """Returns the piece that each element of `out` is on, if the op is smooth in pieces only.
+    def branch_index(self, build: Builder, out: Value) -> Value | None:
+        """Returns the number of the smooth branch that each element of `out` is on.
 
-        The numbers are made in `build` and differ between pieces. None for a smooth op.
+        The numbers are added to `build` and differ between branches. None for a smooth op.
         """
         return None
 
@@ -118,14 +118,14 @@ class Op:
         """Bytes that are read of an operand at least: here all of it."""
         return size_in_bytes(operand)
 
-    def picks(self, *operands: Any, **_: Any) -> tuple[tuple[int, Size], ...]:
+    def index_operands(self, *operands: Any, **_: Any) -> tuple[tuple[int, Size], ...]:
         """The operands that are indices, by number, and how many things each of them chooses from.
 
         An index is one of 0 ... count - 1; what may be another number is proved or checked.
         """
         return ()
 
-    def row_axes(self, rank: int) -> tuple[int, ...] | None:
+    def fusible_reduction_axes(self, rank: int) -> tuple[int, ...] | None:
         """The axes it reduces, of an operand of this rank, in one pass with others that do.
 
         None where no kernel makes it together with other reductions of the same rows.

@@ -321,7 +321,9 @@ def _comparisons(values: Iterable[Value]) -> Iterator[tuple[Value, int]]:
 def _uses(graph: Graph) -> Iterator[Use]:
     """All indices of a graph, and how many things each chooses from."""
     for value in graph.values:
-        for position, count in value.op.picks(*(operand.type for operand in value.operands)):
+        for position, count in value.op.index_operands(
+            *(operand.type for operand in value.operands)
+        ):
             yield Use(value.operands[position], count, value)
         for ids, count in counted_by(value):
             yield Use(ids, count, value)

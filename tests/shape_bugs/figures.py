@@ -10,7 +10,7 @@ from tests.shape_bugs.cases import COLLECTIONS, FOLDER, Outcome, heads
 FILE = FOLDER / "outcomes.txt"
 LEFT_OUT = FOLDER / "left_out.toml"
 COLUMNS = (
-    "collection", "programs", "of these wrong", "told", "at the mistake", "first cure right",
+    "collection", "programs", "of these wrong", "reported", "at the mistake", "first cure right",
     "only the author knows", "mended and accepted", "left out",
 )  # fmt: skip
 
@@ -52,7 +52,7 @@ def tables(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for collection in COLLECTIONS:
         those = [each for each in outcomes if each.case.startswith(f"{collection}/")]
         yield _row(collection, those, left[collection])
-    yield from ("", "| program | message | told | first cure |", "|---|---|---|---|")
+    yield from ("", "| program | message | reported | first cure |", "|---|---|---|---|")
     for each in outcomes:
         if each.code != "-" and (each.place, each.cure) != ("there", "right"):
             yield f"| `tests/shape_bugs/{each.case}` | {each.code} | {each.place} | {_why(each)} |"

@@ -57,7 +57,7 @@ def whole_number(state: ElaborationState, value: Tensor) -> Size | None:
     return size
 
 
-def handed_on(frame: Frame, value: Tensor) -> Dim | None:
+def unconstrained_element(frame: Frame, value: Tensor) -> Dim | None:
     """A symbol for any element of an input as it came, of which `where` states nothing.
 
     What a block needs of it is not proved but assumed: whoever feeds it has it checked.

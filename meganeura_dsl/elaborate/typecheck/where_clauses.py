@@ -13,9 +13,9 @@ from meganeura_dsl.elaborate.typecheck.conditions import clause_condition
 from meganeura_dsl.elaborate.typecheck.config_kinds import with_open_numbers
 from meganeura_dsl.elaborate.typecheck.positions import (
     facts_about,
-    handed_on,
     position_of,
     speaks_of,
+    unconstrained_element,
 )
 from meganeura_dsl.elaborate.typecheck.result_facts import stated_facts
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
@@ -71,7 +71,7 @@ def check_where(
             inner.state.values.symbolic_ints.get(value.id) if is_fed and is_tensor(value) else None
         )
         if is_tensor(value) and not is_fed:
-            symbol = handed_on(inner, value)
+            symbol = unconstrained_element(inner, value)
         if not isinstance(symbol, Dim):
             given = _with_position(inner, given, block, caller(), name)
         else:

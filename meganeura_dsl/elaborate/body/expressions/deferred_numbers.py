@@ -25,7 +25,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, substitute
 from meganeura_dsl.syntax import ast
 
 MOST_NUMBERS = 256
-"""Numbers of one expression that are remembered; then it is forgotten what they were."""
+"""Cached numbers of one expression; the cache is cleared when it is full."""
 
 
 def with_sizes(

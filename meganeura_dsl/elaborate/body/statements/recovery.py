@@ -84,12 +84,12 @@ def _check_alone(call: ast.Call, frame: Frame, *, is_piped: bool, is_reached: bo
         return
     inner = child_frame(frame, found[0], block, call.span, frame.join(path))
     count = frame.build.count
-    stand_ins = tuple(
+    opaque_inputs = tuple(
         frame.build.add(Input(f"#{count}.{each.name}", DType.F32, ()))
         for each in block.inputs
         if each.default is None
     )
-    config = replace(given, positional=(*stand_ins, *given.positional))
+    config = replace(given, positional=(*opaque_inputs, *given.positional))
     left = bind_inputs(inner, block, config, call.span)
     left = take_initials(inner, block, left, call.span)
     bind_config(inner, block.name.text, block.parameters, left, call.span)

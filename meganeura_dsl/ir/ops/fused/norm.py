@@ -173,7 +173,7 @@ class NormWeightGradient(OverRows):
         product = build.add(Mul(), cotangent, self.standardize.expand(build, (x,)))
         return build.add(Sum(others(self.kept, x.type.rank)), product)
 
-    def row_axes(self, rank: int) -> tuple[int, ...]:
+    def fusible_reduction_axes(self, rank: int) -> tuple[int, ...]:
         return others(self.kept, rank)
 
 

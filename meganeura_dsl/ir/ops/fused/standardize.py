@@ -35,7 +35,7 @@ class OverRows(Fused, abstract=True):
     traits = frozenset({Trait.REDUCTION})
     axes: tuple[int, ...]
 
-    def row_axes(self, rank: int) -> tuple[int, ...]:
+    def fusible_reduction_axes(self, rank: int) -> tuple[int, ...]:
         return self.axes
 
 

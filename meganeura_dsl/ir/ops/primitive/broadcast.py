@@ -42,7 +42,7 @@ class Sum(Op):
         (x,) = out.operands
         return (build.add(Broadcast(x.type.shape, others(self.axes, x.type.rank)), cotangent),)
 
-    def row_axes(self, rank: int) -> tuple[int, ...]:
+    def fusible_reduction_axes(self, rank: int) -> tuple[int, ...]:
         return self.axes
 
 

@@ -71,7 +71,7 @@ class Cumulative(Op):
                 back = self._recurrence(build, on, cotangent)
                 return (build.add(Where(), record, back, full(build, out.type, 0)),)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value | None:
+    def branch_index(self, build: Builder, out: Value) -> Value | None:
         return self._records(build, out) if self.kind in ("max", "min") else None
 
     def _recurrence(self, build: Builder, factor: Value, cotangent: Value) -> Value:

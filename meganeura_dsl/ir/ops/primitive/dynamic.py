@@ -53,7 +53,7 @@ class DynamicSlice(Op):
     def bytes_read(self, operand: TensorType, result: TensorType) -> int:
         return min(size_in_bytes(operand), size_in_bytes(result))
 
-    def picks(self, x: TensorType, *starts: TensorType) -> tuple[tuple[int, Size], ...]:
+    def index_operands(self, x: TensorType, *starts: TensorType) -> tuple[tuple[int, Size], ...]:
         return _starts_of(1, x, self.sizes)
 
 
@@ -88,7 +88,7 @@ class DynamicUpdate(Op):
             *(None for _ in starts),
         )
 
-    def picks(
+    def index_operands(
         self, x: TensorType, part: TensorType, *starts: TensorType
     ) -> tuple[tuple[int, Size], ...]:
         return _starts_of(2, x, part.shape)

@@ -102,7 +102,7 @@ class Abs(Unary):
         below = build.add(Where(), negative, build.add(Neg(), cotangent), zero)
         return (build.add(Where(), positive, cotangent, below),)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         (x,) = out.operands
         return build.add(Compare("gt"), x, full(build, x.type, 0))
 
@@ -276,7 +276,7 @@ class Floor(Unary):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         return (None,)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return out
 
 
@@ -293,7 +293,7 @@ class Round(Unary):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         return (None,)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return out
 
 
@@ -400,7 +400,7 @@ class Maximum(Binary):
         a, b = out.operands
         return _share(build, cotangent, Compare("lt"), a, b)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return build.add(Compare("gt"), *out.operands)
 
 
@@ -418,7 +418,7 @@ class Minimum(Binary):
         a, b = out.operands
         return _share(build, cotangent, Compare("gt"), a, b)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return build.add(Compare("gt"), *out.operands)
 
 
@@ -465,7 +465,7 @@ class Compare(Op):
             case _:
                 assert_never(self.kind)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return out
 
 
@@ -527,7 +527,7 @@ class Cast(Op):
         (x,) = out.operands
         return (build.add(Cast(x.type.dtype), cotangent) if x.type.dtype.is_float else None,)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value | None:
+    def branch_index(self, build: Builder, out: Value) -> Value | None:
         (x,) = out.operands
         return out if x.type.dtype.is_float and not out.type.dtype.is_float else None
 

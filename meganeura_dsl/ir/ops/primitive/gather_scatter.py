@@ -70,7 +70,7 @@ class Gather(Op):
     def bytes_read(self, operand: TensorType, result: TensorType) -> int:
         return min(size_in_bytes(operand), size_in_bytes(result))
 
-    def picks(self, table: TensorType, ids: TensorType) -> tuple[tuple[int, Size], ...]:
+    def index_operands(self, table: TensorType, ids: TensorType) -> tuple[tuple[int, Size], ...]:
         return ((1, table.shape[self.axis]),)
 
 
@@ -119,7 +119,7 @@ class ScatterAdd(Scatter):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(Gather(self.axis, self.batch), cotangent, out.operands[0])
 
-    def picks(self, ids: TensorType, updates: TensorType) -> tuple[tuple[int, Size], ...]:
+    def index_operands(self, ids: TensorType, updates: TensorType) -> tuple[tuple[int, Size], ...]:
         return ((0, self.size),)
 
 
@@ -148,7 +148,7 @@ class ScatterExtreme(Scatter):
         none = full(build, updates.type, 0)
         return None, build.add(Where(), self._chosen(build, out), back, none)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return self._chosen(build, out)
 
     def _chosen(self, build: Builder, out: Value) -> Value:
@@ -166,7 +166,7 @@ class ScatterExtreme(Scatter):
         first = build.add(Gather(self.axis, self.batch), firsts, ids)
         return build.add(Compare("eq"), positions, first)
 
-    def picks(self, ids: TensorType, updates: TensorType) -> tuple[tuple[int, Size], ...]:
+    def index_operands(self, ids: TensorType, updates: TensorType) -> tuple[tuple[int, Size], ...]:
         return ((0, self.size),)
 
 

@@ -124,7 +124,7 @@ class MaxPool(Pooling):
         spatial = largest.operands[0].type.shape[2:]
         return (build.add(MaxPoolGradient(*self._geometry, spatial), indices, dy),)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return build.results_of(out)[1]
 
 

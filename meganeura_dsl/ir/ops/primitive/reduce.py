@@ -40,12 +40,12 @@ class ReduceMax(Op):
         share = build.add(Div(), cotangent, build.add(Sum(self.axes), chosen))
         return (build.add(Mul(), build.add(back, share), chosen),)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         (x,) = out.operands
         spread = Broadcast(x.type.shape, others(self.axes, x.type.rank))
         return build.add(Compare("eq"), x, build.add(spread, out))
 
-    def row_axes(self, rank: int) -> tuple[int, ...]:
+    def fusible_reduction_axes(self, rank: int) -> tuple[int, ...]:
         return self.axes
 
 
@@ -67,7 +67,7 @@ class ArgMax(Op):
     def evaluate(self, x: Array) -> Array:
         return np.argmax(x, axis=self.axis)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return out
 
 

@@ -58,7 +58,7 @@ class Sort(Op):
         inverse = tuple(sorted(range(last + 1), key=around.__getitem__))
         return (build.add(Transpose(inverse), found),)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
+    def branch_index(self, build: Builder, out: Value) -> Value:
         return build.results_of(out)[1]
 
 

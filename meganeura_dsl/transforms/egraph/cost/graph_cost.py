@@ -44,7 +44,9 @@ def _shared(
         read = frozenset[int]().union(*(through[operand] for operand in node.operands))
         here = node.owner in kernels.stored or len(read) > MOST
         through.append(frozenset((node.owner,)) if here else read)
-        axes = node.op.row_axes(types[node.operands[0]].rank) if node.operands else None
+        axes = (
+            node.op.fusible_reduction_axes(types[node.operands[0]].rank) if node.operands else None
+        )
         if axes is not None:
             rows = {(axes, each) for each in read if types[each].rank > len(axes)}
             if rows & known:

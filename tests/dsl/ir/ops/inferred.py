@@ -43,7 +43,7 @@ def _said(op: Op, operands: Sequence[Array]) -> str:
         inferred = op.result_types(Facts(), *types)
     except (TypeRuleError, Unproved) as error:
         return f"refuses: {error}"
-    picked = op.picks(*types)
+    picked = op.index_operands(*types)
     return f"takes: {', '.join(map(str, inferred))} {picked or ''} {op.flops(types, inferred[0])}"
 
 

@@ -203,7 +203,7 @@ def _pieces(op: Op, *operands: Array) -> Array | None:
     """Returns the piece of an op that each element is on."""
     build = Builder()
     given = [build.add(Input(f"x{n}", DType.F32, x.shape)) for n, x in enumerate(operands)]
-    chosen = op.chosen_piece(build, build.add(op, *given))
+    chosen = op.branch_index(build, build.add(op, *given))
     if chosen is None:
         return None
     feeds = {f"x{place}": operand for place, operand in enumerate(operands)}
