@@ -11,6 +11,7 @@ from meganeura_dsl.ir.ops.primitive import (
     leaf,
     movement,
     pool,
+    random_bits,
     reduce,
     scan,
     sort,
@@ -25,6 +26,7 @@ from meganeura_dsl.ir.ops.primitive.gather_scatter import *
 from meganeura_dsl.ir.ops.primitive.leaf import *
 from meganeura_dsl.ir.ops.primitive.movement import *
 from meganeura_dsl.ir.ops.primitive.pool import *
+from meganeura_dsl.ir.ops.primitive.random_bits import *
 from meganeura_dsl.ir.ops.primitive.reduce import *
 from meganeura_dsl.ir.ops.primitive.scan import *
 from meganeura_dsl.ir.ops.primitive.sort import *
@@ -32,6 +34,7 @@ from meganeura_dsl.ir.ops.primitive.whole import *
 
 OPS: tuple[type[Op], ...] = (
     *leaf.OPS,
+    *random_bits.OPS,
     *broadcast.OPS,
     *elementwise.OPS,
     *whole.OPS,
@@ -56,6 +59,7 @@ __all__ += gather_scatter.__all__
 __all__ += leaf.__all__
 __all__ += movement.__all__
 __all__ += pool.__all__
+__all__ += random_bits.__all__
 __all__ += reduce.__all__
 __all__ += scan.__all__
 __all__ += sort.__all__

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.ir.ops.primitive.leaf import KEY_PARITY, ROTATIONS
+from meganeura_dsl.ir.ops.primitive.random_bits import KEY_PARITY, ROTATIONS
 from meganeura_runtime.export.onnx.emitter import Emitter
 
 DOMAIN, VERSION = "meganeura", 1

@@ -22,7 +22,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.fused import CrossEntropy, Fused, LogSoftmax, SoftCrossEntropy, Softmax
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
-from meganeura_dsl.ir.ops.primitive.leaf import threefry
+from meganeura_dsl.ir.ops.primitive.random_bits import threefry
 from meganeura_dsl.ir.ops.primitive.windows import ELEMENTS_AT_ONCE, Windows
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType

@@ -16,6 +16,7 @@ from meganeura_runtime.importing.onnx.ops import (
     quantized,
     recurrent,
     reductions,
+    resizing,
     scatters,
 )
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
@@ -31,6 +32,7 @@ TABLE: Mapping[str, Entry] = {
     **reductions.OPS,
     **scatters.OPS,
     **pooling.OPS,
+    **resizing.OPS,
 }
 """The translation of each op, by its name."""
 CONTRIBUTED = "com.microsoft"
