@@ -8,10 +8,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -22,6 +23,9 @@ from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.program import Program
 from meganeura_dsl.support.disk_cache import user_cache
 from meganeura_runtime.backends import cache_keys, compile_cache
+from meganeura_runtime.backends.compile_cache import Rewritten
+
+_Found = TypeVar("_Found")
 
 VARIABLE = "MEGANEURA_TEST_SHARED"
 """Names the folder to the processes of one run, which begins with nothing in it."""
@@ -78,34 +82,52 @@ def shared_graphs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_keys, "format_graph", _text_anywhere)
         patch.setattr(compile_cache, "user_cache", lambda: user_cache() or _shared())
-        patch.setattr(pipeline, "elaborate_train", _elaborated_once())
+        patch.setattr(compile_cache, "rewritten", _read_once)
+        patch.setattr(pipeline, "elaborate_train", _elaborated_once)
         yield
 
 
-def _elaborated_once() -> Callable[..., Elaboration]:
+_elaborate = pipeline.elaborate_train
+_read = compile_cache.rewritten
+_elaborated: dict[object, tuple[Program, Elaboration]] = {}
+_rewritten: dict[object, tuple[Graph, Rewritten | None]] = {}
+_MOST = 200
+"""Graphs that a process holds; what their keys number is held with them."""
+
+
+def _elaborated_once(
+    program: Program,
+    train: str | None = None,
+    *,
+    sizes: Mapping[str, int],
+    training: bool,
+    shows: bool = False,
+) -> Elaboration:
     """`pipeline.elaborate_train`, which elaborates a block of a program once for the same sizes.
 
-    A test that begins a run and goes on with it asks for the same graphs again.
+    A run that goes on asks for the graphs again with which it began.
     """
-    elaborate = pipeline.elaborate_train
-    known: dict[object, tuple[Program, Elaboration]] = {}
+    name = program.train(train)
+    key = (id(program.module), name, tuple(sorted(sizes.items())), training, shows)
+    if key not in _elaborated:
+        found = _elaborate(program, name, sizes=sizes, training=training, shows=shows)
+        _hold(_elaborated, key, (program, found))
+    return _elaborated[key][1]
 
-    def elaborated(
-        program: Program,
-        train: str | None = None,
-        *,
-        sizes: Mapping[str, int],
-        training: bool,
-        shows: bool = False,
-    ) -> Elaboration:
-        name = program.train(train)
-        key = (id(program.module), name, tuple(sorted(sizes.items())), training, shows)
-        if key not in known:
-            found = elaborate(program, name, sizes=sizes, training=training, shows=shows)
-            known[key] = program, found  # held, so that no other has its number
-        return known[key][1]
 
-    return elaborated
+def _read_once(content: bytes, before: Graph) -> Rewritten | None:
+    """`compile_cache.rewritten`, which reads the text of an optimized graph once."""
+    key = (content, id(before))
+    if key not in _rewritten:
+        _hold(_rewritten, key, (before, _read(content, before)))
+    return _rewritten[key][1]
+
+
+def _hold(known: dict[object, _Found], key: object, found: _Found) -> None:
+    """Adds an entry, in the place of the oldest if there are many."""
+    known[key] = found
+    if len(known) > _MOST:
+        del known[next(iter(known))]
 
 
 def cache_of_processes() -> str:

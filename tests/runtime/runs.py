@@ -46,6 +46,7 @@ train fit(x: [batch, 6]):
 """A run whose loss is soon not finite."""
 STEPS = 20
 """Steps of the whole run, five in each epoch."""
+_PROGRAMS: dict[str, pipeline.Program] = {}
 
 
 @dataclass
@@ -54,7 +55,6 @@ class Workspace:
 
     folder: Path
     events: list[Event] = field(default_factory=list[Event])
-    _programs: dict[str, pipeline.Program] = field(default_factory=dict[str, pipeline.Program])
 
     def __post_init__(self) -> None:
         generator = np.random.default_rng(0)
@@ -72,12 +72,12 @@ class Workspace:
 
     @property
     def program(self) -> pipeline.Program:
-        """The program as it is now; each text is read once."""
+        """The program as it is now; each text is read once, for all workspaces."""
         path = self.folder / "fit.mgn"
         text = path.read_text()
-        if text not in self._programs:
-            self._programs[text] = pipeline.load(str(path))
-        return self._programs[text]
+        if text not in _PROGRAMS:
+            _PROGRAMS[text] = pipeline.load(str(path))
+        return _PROGRAMS[text]
 
     def job(self, *overrides: str) -> TrainJob:
         """The run as the program says."""
