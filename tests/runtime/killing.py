@@ -18,7 +18,7 @@ from meganeura_runtime.train.records.run_folder import RunFolder
 from tests.effort import effort
 from tests.runtime.runs import STEPS, Workspace, contents
 
-KILLS = effort(4, 20)
+KILLS = effort(2, 20)
 NAME = "killed"
 EPOCH = STEPS // 4
 

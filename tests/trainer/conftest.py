@@ -14,7 +14,9 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path)
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> meganeura.Program:
-    (tmp_path / "own.mgn").write_text(PROGRAM)
-    return meganeura.load(str(tmp_path / "own.mgn"))
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> meganeura.Program:
+    """One program for all tests, so that its graphs are made once."""
+    file = tmp_path_factory.mktemp("trainer") / "own.mgn"
+    file.write_text(PROGRAM)
+    return meganeura.load(str(file))

@@ -19,12 +19,13 @@ from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends import sized_session
 from meganeura_runtime.train.data import batch_arrays
+from tests.effort import effort
 from tests.runtime.runs import Workspace, contents
 from tests.shared_entries import cache_of_processes
-from tests.trainer.batches import DEVICES, Batch, batch, floats, losses
+from tests.trainer.batches import DEVICES, PROGRAM, Batch, batch, floats, losses
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("cpu", "xla:cpu"), DEVICES))
 def test_a_step_is_that_of_the_loop(workspace: Workspace, device: str) -> None:
     """The same batches give the weights of a run, to the bit."""
     folder = workspace.folder / "run"
@@ -46,7 +47,7 @@ def test_a_step_is_that_of_the_loop(workspace: Workspace, device: str) -> None:
     assert measured == run.held_out[-1]
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("wgpu:0",), DEVICES))
 def test_batches_may_differ_in_size(
     program: meganeura.Program, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +64,7 @@ def test_batches_may_differ_in_size(
     np.testing.assert_allclose(late, at_once, rtol=2e-4)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("cpu", "wgpu:0"), DEVICES))
 def test_gradients_weights_and_states_go_by_name(program: meganeura.Program, device: str) -> None:
     settings = {"optimizer": "sgd(lr=0.5)"}
     with program.trainer(device=device, settings=settings, gradients=True) as trainer:
@@ -87,7 +88,7 @@ def test_gradients_weights_and_states_go_by_name(program: meganeura.Program, dev
             trainer.states["fc2.bias"]
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("cpu", "xla:cpu"), DEVICES))
 def test_an_update_by_gradients_of_ones_own(program: meganeura.Program, device: str) -> None:
     """A step in two parts is the step; between them gradients may be changed."""
     schedules = {"schedule": "constant(warmup=4)", 'schedule["fc2.*"]': "constant(warmup=3)"}
@@ -110,7 +111,7 @@ def test_an_update_by_gradients_of_ones_own(program: meganeura.Program, device: 
             np.testing.assert_allclose(array, after[name], rtol=2e-4, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("wgpu:0",), DEVICES))
 def test_paths_move_by_the_rates_of_their_own_schedule(
     program: meganeura.Program, tmp_path: Path, device: str
 ) -> None:
@@ -304,6 +305,7 @@ def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> No
     with program.trainer(device="cpu", settings={"optimizer": "sgd()"}) as trainer:
         expected = [trainer.step(batch(size, seed)).loss for seed, size in enumerate((4, 2, 4))]
         expected.append(trainer.evaluate(batch(9, 5))["loss"])
+    (tmp_path / "own.mgn").write_text(PROGRAM)
     environment = {
         "JAX_NUM_CPU_DEVICES": "2",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

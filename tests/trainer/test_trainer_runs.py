@@ -16,11 +16,12 @@ from meganeura_runtime.io.checkpoint import origins, read_checkpoint
 from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.loop.training_session import TrainingSession
 from meganeura_runtime.train.report.run_summary import summary_of
+from tests.effort import effort
 from tests.runtime.runs import STEPS, Workspace, contents
 from tests.trainer.batches import DEVICES, PROGRAM, Batch, batch, floats, losses
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("cpu", "wgpu:0"), DEVICES))
 def test_resumed_is_uninterrupted(program: meganeura.Program, tmp_path: Path, device: str) -> None:
     with program.trainer(device=device) as trainer:
         losses(trainer, range(3))
@@ -72,7 +73,7 @@ def fed(workspace: Workspace, step: int) -> Batch:
     return {name: data[name] for name in ("x", "y")}
 
 
-@pytest.mark.parametrize("more", [{}, {"steps_per_epoch": 3}])
+@pytest.mark.parametrize("more", effort([{"steps_per_epoch": 3}], [{}, {"steps_per_epoch": 3}]))
 def test_a_run_goes_on_with_what_a_trainer_saved(
     workspace: Workspace, more: Mapping[str, object]
 ) -> None:
@@ -152,7 +153,7 @@ def test_a_plateau_follows_the_evaluations_of_a_trainer(workspace: Workspace) ->
         program.trainer(device="cpu", settings={"schedule": plateau, "best": "lowest speed"})
 
 
-@pytest.mark.parametrize("device", ["cpu", "wgpu:0"])
+@pytest.mark.parametrize("device", effort(["cpu"], ["cpu", "wgpu:0"]))
 def test_a_trainer_keeps_a_folder(program: meganeura.Program, tmp_path: Path, device: str) -> None:
     out, settings = tmp_path / "run", {"log_every": 2, "stop_after": 2}
     with program.trainer(device=device, settings=settings, out=out, gradients=True) as trainer:

@@ -17,7 +17,7 @@ import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.records.run_folder import RunFolder
-from tests.runtime.train.recorded_runs import shown, written
+from tests.runtime.train.recorded_runs import EVERY, shown, written
 
 FILE = Path(__file__).with_suffix(".txt")
 PROGRAM = """\
@@ -53,9 +53,9 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
-    for name, settings in SETTINGS.items():
+def described(which: slice = EVERY) -> Iterator[str]:
+    """The lines of the file, or of some of its runs."""
+    for name, settings in [*SETTINGS.items()][which]:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             (place / "fit.mgn").write_text(PROGRAM)

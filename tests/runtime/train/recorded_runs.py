@@ -63,15 +63,16 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "a group": ('optimizer["*.bias"]=none', "accumulate=4", "drop_last=false", "epochs=3"),
     "classes in balance": ("balance=y", "log_every=3", "optimize=false"),
 }
+EVERY = slice(None)
 ON_THE_PAGE = ("step", "parameters", "measures", "best_step", "curves")
 DIGITS = 5
 UNTIMED = re.compile(r"second|usage|picture")
 """Names of times, and of pictures, whose compressed bytes depend on zlib."""
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
-    for name, overrides in SETTINGS.items():
+def described(which: slice = EVERY) -> Iterator[str]:
+    """The lines of the file, or of some of its runs."""
+    for name, overrides in [*SETTINGS.items()][which]:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             yield f"# {name}: {' '.join(overrides)}".rstrip(": ")

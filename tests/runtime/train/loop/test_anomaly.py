@@ -190,7 +190,7 @@ def test_the_advice_is_that_of_the_operation_that_a_run_finds(
     cure = report.help.text.partition("`")[2].partition("`")[0]
     if cure.startswith(spoils.partition("(")[0] + "("):
         workspace.write(FAILING.replace(LOG, f"small + mean({cure})"))
-        workspace.start("cured")
+        workspace.start("cured", "optimize=false", "epochs=2")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import meganeura
 from meganeura_dsl.ir.outputs import Statistic
 from meganeura_dsl.transforms.step_part import StepPart
+from tests.effort import effort
 
 TEXT = """\
 block Net()(x: [n, 3]) -> [n, 2]:
@@ -40,7 +41,7 @@ def records(folder: Path, device: str, **settings: object) -> list[dict[str, flo
     return [each for each in map(json.loads, lines) if each["kind"] == "step"]
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[::2], DEVICES))
 def test_a_logged_step_has_statistics_of_what_is_shown(tmp_path: Path, device: str) -> None:
     first, *others = records(tmp_path, device, batch=12, shuffle=False, epochs=4)
     assert [each["step"] for each in others] == [2, 4]

@@ -329,9 +329,9 @@ def test_hosts_train_together_on_so_many_devices_as_is_said(count: int, tmp_path
             job.spec.spread_over(device)
 
 
+@pytest.mark.usefixtures("own_garbage")
 def test_what_a_run_held_is_freed_at_its_end(tmp_path: Path) -> None:
     """Its session too, and all that is on the device, without a search for garbage."""
-    gc.collect()
     gc.disable()
     try:
         run(tmp_path, job())

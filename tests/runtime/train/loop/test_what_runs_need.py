@@ -28,6 +28,7 @@ from meganeura_runtime.train.events import (
     Stepped,
     StoppedEarly,
 )
+from tests.effort import effort
 from tests.runtime.runs import Workspace, contents
 
 DEVICES = ("cpu", "wgpu:0", "xla:cpu")
@@ -60,7 +61,7 @@ def points(examples: int, seed: int = 0) -> dict[str, Array]:
     return {"x": x, "y": generator.integers(0, 3, examples).astype(np.int32)}
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("wgpu:0",), DEVICES))
 def test_accumulation_on_a_device(workspace: Workspace, device: str) -> None:
     """Four small batches are the large one; in the middle of them a run is saved and goes on."""
     workspace.write(LINEAR)
@@ -158,7 +159,7 @@ def is_xla(session: Session) -> TypeGuard[XlaSession]:
     return isinstance(session, XlaSession)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("wgpu:0",), DEVICES))
 def test_an_update_that_is_not_finite_is_left_out(workspace: Workspace, device: str) -> None:
     workspace.write(RISKY)
     program = meganeura.load(str(workspace.folder / "fit.mgn"))
@@ -178,7 +179,7 @@ def test_an_update_that_is_not_finite_is_left_out(workspace: Workspace, device: 
         assert int(trainer.states["optimizer.step"]) == 2
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(("cpu",), DEVICES))
 def test_a_batch_that_is_not_finite_spoils_its_update(workspace: Workspace, device: str) -> None:
     """Those that follow in it are skipped with it, and the next update is made."""
     workspace.write(RISKY)
@@ -321,7 +322,7 @@ def test_averages_are_what_is_evaluated_and_saved(workspace: Workspace) -> None:
     assert last.loss == measured
 
 
-@pytest.mark.parametrize("steps", [7, 11])
+@pytest.mark.parametrize("steps", effort([7], [7, 11]))
 def test_all_of_it_resumed_is_uninterrupted(workspace: Workspace, steps: int) -> None:
     workspace.write(LINEAR)
     options = ("accumulate=3", "ema=0.9", "not_finite=skip", "best=highest accuracy")

@@ -36,9 +36,10 @@ from meganeura_runtime.train.records.run_folder import (
     saved_folder,
 )
 from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
+from tests.effort import effort
 
 PROCESSES = 3
-TRIES = 100
+TRIES = effort(30, 100)
 
 RACE = """
 import os, sys

@@ -29,6 +29,7 @@ from meganeura_runtime.train.report.page_data import run_data
 from meganeura_runtime.train.report.run_records import ShownFile
 from meganeura_runtime.train.report.run_summary import summary_of
 from meganeura_runtime.train.report.shown_data import BUDGET, LARGEST, shown_data
+from tests.effort import effort
 from tests.runtime.runs import PROGRAM, Workspace
 
 SHOWING = PROGRAM.replace(
@@ -105,7 +106,7 @@ def test_a_run_writes_what_its_program_shows(workspace: Workspace) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("device", ["cpu", "wgpu:0", "xla:cpu"])
+@pytest.mark.parametrize("device", effort(["wgpu:0"], ["cpu", "wgpu:0", "xla:cpu"]))
 def test_a_classifier_shows_its_confusion_by_itself(workspace: Workspace, device: str) -> None:
     """As the block of the standard library has it, also over batches of two sizes."""
     accuracy = "  metric accuracy = mean(y == argmax(logits, 1))\n"

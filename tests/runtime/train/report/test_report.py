@@ -340,13 +340,13 @@ def test_a_damaged_description_is_refused(tmp_path: Path, name: str, text: str) 
         summary_of(folder)
 
 
-@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "-1", "1e300"])
-def test_a_description_of_no_time_is_refused(workspace: Workspace, seconds: str) -> None:
-    path = workspace.start("run").description
-    found = json.loads(path.read_text()) | {"seconds": float(seconds)}
-    path.write_text(json.dumps(found))
-    with pytest.raises(ProblemError, match="E0621"):
-        summary_of(path.parent)
+def test_a_description_of_no_time_is_refused(workspace: Workspace) -> None:
+    path = workspace.start("run", steps=1).description
+    for seconds in ("NaN", "Infinity", "-1", "1e300"):
+        found = json.loads(path.read_text()) | {"seconds": float(seconds)}
+        path.write_text(json.dumps(found))
+        with pytest.raises(ProblemError, match="E0621"):
+            summary_of(path.parent)
 
 
 @pytest.mark.parametrize("missing", ["settings.json", "metrics.jsonl"])
