@@ -176,6 +176,10 @@ FULL = (
 """Folders, files and tests in tests/ that are in the full tier alone."""
 
 NIGHTLY = (
+    "benchmarks/test_host.py::test_it_times_compiling",
+    "benchmarks/test_xla_choices.py::test_the_command_measures_with_and_without",
+    "runtime/backends/xla/test_sharding.py::test_a_host_that_dies_ends_the_run_of_the_others",
+    "runtime/backends/xla/test_sharding.py::test_a_killed_run_goes_on_on_other_numbers_of_devices",
     "runtime/backends/xla/test_sharding.py::test_a_run_begins_on_wgpu_goes_on_on_eight_devices_and_ends_on_the_cpu",
     "test_tiers.py::test_this_runs_at_night_alone",
 )

@@ -21,6 +21,7 @@ from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
+from tests.effort import effort
 
 HEAD = """\
 block Net()(x: [n, s, 4], position: i32[]) -> [n, s, 4], [n, 16, 4]
@@ -233,7 +234,7 @@ VIEWS: dict[str, tuple[str, str, Callable[[Array, int], Array]]] = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[::2], DEVICES))
 def test_what_is_read_of_a_cache_is_of_its_time(
     device: str, view: str, rules: RewriteOptions, tmp_path: Path
 ) -> None:
@@ -373,7 +374,7 @@ def test_a_model_keeps_caches_from_python_and_feeds_optional_inputs(tmp_path: Pa
         program.model(seed=0, optional=["place"])
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[::2], DEVICES))
 @pytest.mark.parametrize("text", [UNREAD, GIVEN, NEVER_UPDATED, UNUSED])
 def test_a_cache_need_not_be_read_nor_updated(
     device: str, text: str, rules: RewriteOptions, tmp_path: Path

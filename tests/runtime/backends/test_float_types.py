@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import meganeura
+from tests.effort import effort
 
 LAYERS = """\
 block Layers()(x: {type}[n, 4, 6, 6], ids: i32[n, 6]) -> [n, 3]
@@ -24,9 +25,10 @@ model layers = Layers()
 """
 
 
-@pytest.mark.parametrize(
-    "device", ["cpu", pytest.param("wgpu", marks=pytest.mark.adapter), "xla:cpu"]
-)
+WGPU = pytest.param("wgpu", marks=pytest.mark.adapter)
+
+
+@pytest.mark.parametrize("device", effort([WGPU], ["cpu", WGPU, "xla:cpu"]))
 def test_layers_on_halves_are_layers_on_what_they_are_widened_to(
     tmp_path: Path, device: str
 ) -> None:

@@ -22,6 +22,7 @@ from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.train.loop.feeder import Feeder
 from meganeura_runtime.train.spec.train_job import prepare
+from tests.effort import effort
 
 DEVICES = ("cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 
@@ -57,8 +58,8 @@ def program(folder: Path, loss: str, labels: list[int], held_out: list[int]) -> 
     return folder / "fit.mgn"
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("device", effort(DEVICES[::2], DEVICES))
+@pytest.mark.parametrize("optimize", effort([True], [True, False]))
 @pytest.mark.parametrize(
     ("loss", "value", "count"),
     [
@@ -150,7 +151,7 @@ def test_a_computed_index_of_an_example_held_out_is_told(tmp_path: Path, device:
     assert not (tmp_path / "run" / "best.safetensors").exists()
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[2:], DEVICES))
 def test_checks_change_no_result(tmp_path: Path, device: str) -> None:
     path = program(tmp_path, "cross_entropy(z, y - 1)", [1, 2] * 4, [1, 2])
     done = meganeura.load(str(path)).train(device=device, out=tmp_path / "run")
@@ -214,7 +215,7 @@ def words(folder: Path, picked: str = PICKED[0]) -> Path:
     return folder / "words.mgn"
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[1:], DEVICES))
 @picked_by
 @pytest.mark.parametrize(("word", "shift", "code"), WRONG)
 def test_a_model_that_runs_tells(

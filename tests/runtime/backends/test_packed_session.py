@@ -21,15 +21,16 @@ from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.webgpu.analysis.materialize import materialized_values
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, WITH_MATRICES, Style, Target
+from tests.effort import effort
 from tests.narrow import NARROW
 from tests.runtime.backends.test_inference import values
 
 CASES = [
     ("lm_tiny", 4, "cpu"),
-    ("lm_tiny", 4, "xla:cpu"),
+    *effort([], [("lm_tiny", 4, "xla:cpu")]),
     *(
         pytest.param(name, bits, "wgpu", marks=pytest.mark.adapter)
-        for name, bits in (("lm_tiny", 8), ("resnet18", 8), ("whisper_tiny", 4))
+        for name, bits in (("lm_tiny", 8), ("resnet18", 8), *effort([], [("whisper_tiny", 4)]))
     ),
 ]
 TARGETS = [

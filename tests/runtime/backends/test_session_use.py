@@ -20,6 +20,7 @@ from meganeura_runtime.backends.reference import session as reference
 from meganeura_runtime.backends.session_guard import ALONE, ALONE_AT_ANY_TIME, BESIDE
 from meganeura_runtime.backends.webgpu import session as webgpu
 from meganeura_runtime.profiling import trace
+from tests.effort import effort
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 SMALL = """\
@@ -104,7 +105,7 @@ def test_outputs_of_any_size_wait_for_the_thread_that_made_them(
         in_threads(ask)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[::2], DEVICES))
 def test_no_step_of_a_thread_is_lost(program: meganeura.Program, device: str) -> None:
     ones = np.ones(4, np.float32)
     with program.model("acc").session({"n": 4}, device=device) as session:
@@ -208,7 +209,7 @@ print(outputs["output"].tolist())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[2:], DEVICES))
 def test_an_open_device_does_not_follow_a_fork(
     program: meganeura.Program, device: str, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.mapped_buffer import MappedBuffer
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import AHEAD, WebGpuSession
+from tests.effort import effort
 
 Open = Callable[[Graph], Session]
 
@@ -349,7 +350,7 @@ def test_the_memory_of_outputs_that_were_read_is_used_again(
     before = device.allocated
     with WebGpuSession(plan_graph(descent(), device.limits), device) as session:
         session.load({"layer.w": np.ones(3, np.float32), "scale": np.ones(3, np.float32)})
-        for _ in range(12):
+        for _ in range(effort(6, 12)):
             outputs = session.step(fed(0))
             outputs.request()
             assert outputs["loss"].shape == ()

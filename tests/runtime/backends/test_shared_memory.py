@@ -15,6 +15,7 @@ from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.host_session import owned
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.backends.registry import choose_device
+from tests.effort import effort
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 STATEFUL = """\
@@ -125,7 +126,7 @@ def history(session: Session, write: Write, *, uploaded: bool = False) -> list[l
     return found
 
 
-@pytest.mark.parametrize("rules", ["as written", "optimized"])
+@pytest.mark.parametrize("rules", effort(["optimized"], ["as written", "optimized"]))
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_the_caller_writes_into_its_arrays_changes_nothing(
     device: str, rules: str, tmp_path: Path
@@ -189,7 +190,7 @@ train fit(x: [batch, 4]):
 """
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", effort(DEVICES[1:], DEVICES))
 def test_a_trainer_copies_what_it_is_given(device: str, tmp_path: Path) -> None:
     """Batches in one buffer, gradients, weights and examples to evaluate on."""
     (tmp_path / "net.mgn").write_text(TRAINED)

@@ -20,12 +20,14 @@ from meganeura_runtime.backends.xla.analysis.barriers import Barriers
 from meganeura_runtime.backends.xla.analysis.numerics import Numerics
 from meganeura_runtime.backends.xla.passes.support import SUPPORT
 from meganeura_runtime.backends.xla.step import step_function
+from tests.effort import effort
 from tests.folded import each_of
 from tests.runtime.running import run
 from tests.special_points import CASES, PAIRS, Case, assert_right, feeds_of, graph_of
 
 EXACT = 2e-5
 """The relative tolerance of kernels: WGSL bounds the errors of its own functions so."""
+ON_XLA = CASES[:: effort(3, 1)]
 AS_USED = {"xla_cpu_use_fusion_emitters": True, "xla_backend_optimization_level": 0}
 """XLA's flags of fusion outside of the suite (tests/conftest.py): its functions are exact so."""
 
@@ -40,7 +42,7 @@ def graph(case: Case) -> Graph:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_adapter_is_right(case: Case, device: Device) -> None:
     feeds = feeds_of(case, graph(case))
-    for style in Style:
+    for style in effort([Style.GPU], Style):
         assert_right(case, run(graph(case), feeds, device, style).outputs, EXACT)
 
 
@@ -48,7 +50,7 @@ def test_an_adapter_is_right(case: Case, device: Device) -> None:
 def compiled() -> Mapping[str, Mapping[str, Array]]:
     """The results of all cases, compiled as one program."""
     choose_device("xla:cpu")
-    graphs = {case.name: SUPPORT.supported(graph(case)) for case in CASES}
+    graphs = {case.name: SUPPORT.supported(graph(case)) for case in ON_XLA}
 
     def everything(
         fed: Mapping[str, Mapping[str, jax.Array]],
@@ -60,7 +62,7 @@ def compiled() -> Mapping[str, Mapping[str, Array]]:
             found[name] = step({}, {}, fed[name])[0]
         return found
 
-    feeds = {case.name: feeds_of(case, graph(case)) for case in CASES}
+    feeds = {case.name: feeds_of(case, graph(case)) for case in ON_XLA}
     found = jax.jit(everything, compiler_options=AS_USED)(feeds)
     return {
         name: {output: np.array(array) for output, array in outputs.items()}
@@ -68,7 +70,7 @@ def compiled() -> Mapping[str, Mapping[str, Array]]:
     }
 
 
-@each_of("case", CASES, ids=str)
+@each_of("case", ON_XLA, ids=str)
 def test_xla_is_right(case: Case, compiled: Mapping[str, Mapping[str, Array]]) -> None:
     assert_right(case, compiled[case.name], EXACT)
 

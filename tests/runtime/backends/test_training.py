@@ -27,6 +27,7 @@ from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from tests.effort import effort
 
 pytestmark = pytest.mark.adapter
 
@@ -56,7 +57,7 @@ def network() -> Graph:
     return build.graph({"loss": loss})
 
 
-@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize("style", effort([Style.GPU], Style))
 @pytest.mark.parametrize(
     "optimizer", [Sgd(lr=0.02, momentum=0.9), Adam(lr=0.01)], ids=["sgd", "adam"]
 )
@@ -73,7 +74,7 @@ def test_the_losses_agree(optimizer: Optimizer, style: Style, device: Device) ->
                 start += 0.2 * generator.standard_normal(tensor.shape).astype(np.float32)
             actual.write(name, start)
             expected.write(name, start)
-        for _ in range(20):
+        for _ in range(effort(8, 20)):
             feeds = {"x": generator.standard_normal((4, 3, 8, 8)).astype(np.float32)}
             losses = [float(session.step(feeds)["loss"]) for session in (actual, expected)]
             assert losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -111,12 +111,11 @@ def test_auto_takes_what_is_fastest(
     assert found.accepts(name)
 
 
-def test_jax_is_imported_when_a_device_of_it_is_asked_for() -> None:
+def test_jax_is_not_imported_where_no_device_of_it_is_asked_for() -> None:
     loaded = "import sys; assert 'jax' not in sys.modules"
     text = f"""
 from meganeura_runtime.backends.registry import choose_device, require_device
-choose_device("auto"), choose_device("cpu"); {loaded}
-choose_device("xla:cpu"); assert "jax" in sys.modules"""
+choose_device("auto"), choose_device("cpu"); {loaded}"""
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
 
 

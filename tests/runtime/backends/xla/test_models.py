@@ -17,7 +17,7 @@ from tests.stdlib_models.first_step import TRAININGS, job
 STEPS = 5
 EXAMPLES = 8
 RATE = 1e-5
-USUAL = {("digits_cnn", "fit"), ("lm", "text")}
+USUAL = {("digits_cnn", "fit")}
 """Convolutions and batch norm, look-ups and attention: a night tries all."""
 LARGE = ("resnet", "fit")
 """Images of 224 pixels, which the reference takes minutes for."""

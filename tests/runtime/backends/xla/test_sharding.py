@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import meganeura
 from tests.effort import effort
 from tests.optimizers import ALL_OPTIMIZERS, write_points
 from tests.runtime.backends.xla.command_lines import HEARTBEAT, SHOWN, process
@@ -35,7 +36,7 @@ train fit(x: [batch, 6], y: i32[batch]):
     batch     = 8
     epochs    = 4
     optimizer = adam(lr=0.01)
-    schedule  = cosine(warmup=3)
+    schedule  = cosine(warmup=3, steps=20)
     clip_norm = 1.0
     log_every = 1
 """
@@ -197,38 +198,42 @@ def spread_runs(program: str) -> tuple[list[str], dict[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def told(place: Path) -> dict[str, str]:
-    """Returns the output of each run that needs no process of its own, by folder.
+def alone(place: Path) -> Path:
+    """The whole small run on one device, of the reference."""
+    out = place / "alone"
+    run = meganeura.load(str(place / "small.mgn")).train(device="cpu", out=out)
+    assert (run.steps, len(losses(out))) == (20, 20)
+    assert max(losses(out, "held_out", "first")) > 0.1
+    return out
 
-    A process begins in more than a second.
-    """
+
+def test_several_devices_give_the_losses_of_one(place: Path, alone: Path) -> None:
+    """Of all runs that need no process of their own: one begins in more than a second."""
     commands = [
-        train("small.mgn", "alone", 1),
+        train("small.mgn", "moved", 8, "epochs=2"),
+        resume("moved", "--set", "epochs=4", "--set", "devices=2", "--set", "sharding=fsdp"),
         ["train", OPTIMIZERS, "--device", "cpu", "--out", "every-one", "--set", "epochs=1"],
         train(OPTIMIZERS, "every-spread", 4, "epochs=1", "sharding=fsdp"),
     ]
     for program in TRIED:
         one, spread = spread_runs(program)
         commands += [one, *spread.values()]
-    _, *said = finish(8, commands, place).split(f"{SHOWN} ")
-    return {
-        words[words.index("--out") + 1]: each for words, each in zip(commands, said, strict=True)
+    _, begun, moved, *said = finish(8, commands, place).split(f"{SHOWN} ")
+    assert "8 devices" in begun
+    assert "2 devices, fsdp" in moved
+    assert_the_same(place / "moved", alone)
+    told = {
+        words[words.index("--out") + 1]: each
+        for words, each in zip(commands[2:], said, strict=True)
     }
+    for program in TRIED:
+        assert_program_is_the_same(place, program, told)
+    assert "4 devices, fsdp" in told["every-spread"]
+    assert_every_optimizer_is_the_same(place)
 
 
-@pytest.fixture(scope="module")
-def alone(place: Path, told: dict[str, str]) -> Path:
-    """The whole small run on one device."""
-    assert "done after 20 steps" in told["alone"]
-    assert len(losses(place / "alone")) == 20
-    assert max(losses(place / "alone", "held_out", "first")) > 0.1
-    return place / "alone"
-
-
-@pytest.mark.parametrize("program", TRIED)
-def test_eight_devices_give_the_losses_of_one(
-    place: Path, told: dict[str, str], program: str
-) -> None:
+def assert_program_is_the_same(place: Path, program: str, told: dict[str, str]) -> None:
+    """Asserts that eight devices give the losses of one, in each sharding."""
     name, (_, spread) = Path(program).stem, spread_runs(program)
     one = losses(place / f"{name}-one")
     assert len(one) == STEPS
@@ -238,11 +243,8 @@ def test_eight_devices_give_the_losses_of_one(
         np.testing.assert_allclose(found, one, atol=CLOSE, rtol=0)
 
 
-def test_every_optimizer_is_the_same_on_shares_of_its_states(
-    place: Path, told: dict[str, str]
-) -> None:
+def assert_every_optimizer_is_the_same(place: Path) -> None:
     """Rows and columns of Adafactor and matrices that Muon multiplies are spread like any other."""
-    assert "4 devices, fsdp" in told["every-spread"]
     assert_the_same(place / "every-spread", place / "every-one")
     spread, one = (
         load_file(place / f"every-{each}" / "checkpoint.safetensors") for each in ("spread", "one")

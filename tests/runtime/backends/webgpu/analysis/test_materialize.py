@@ -12,6 +12,7 @@ from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style, Target
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from tests.effort import effort
 
 SMALL = {
     "vit_tiny_patch16_224": {"d": 64, "heads": 4, "image": 32, "patch": 4},
@@ -26,7 +27,7 @@ def planned(name: str, layers: int) -> Plan:
     return plan_graph(optimize(graph, mode="infer").graph, PORTABLE)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", effort(["gpt2_tiny"], [*SMALL]))
 def test_layers_beyond_the_first_ones_need_no_more_kernels(name: str) -> None:
     fewer, more = planned(name, 2), planned(name, 3)
     assert len(fewer.dispatches) < len(more.dispatches)

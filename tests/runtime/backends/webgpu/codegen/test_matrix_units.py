@@ -41,6 +41,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device, open_device
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.export.mgb import Artefact
+from tests.effort import effort
 from tests.runtime.running import assert_as_reference, graph_of, run
 
 PLAIN = MatrixUnits(MatrixDialect.PLAIN)
@@ -75,7 +76,7 @@ def test_every_lane_has_as_much_to_do_and_every_subgroup_whole_squares(tile: Til
 class TestAdapter:
     """Tests that run kernels."""
 
-    @pytest.mark.parametrize("tile", FITTING, ids=str)
+    @pytest.mark.parametrize("tile", FITTING[-effort(1, len(FITTING)) :], ids=str)
     def test_tiles(self, tile: Tile, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tile_sizes, "MATRIX_SPEEDS", {tile: 1.0})
         graph, feeds = graph_of(MatMul(), halves(70, 33), halves(33, 130))

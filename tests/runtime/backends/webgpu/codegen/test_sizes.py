@@ -37,6 +37,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from tests.effort import effort
 from tests.runtime.running import assert_as_reference, graph_of, run
 
 pytestmark = [pytest.mark.adapter, pytest.mark.parametrize("style", Style)]
@@ -215,7 +216,7 @@ def test_what_accumulates_along_axes_of_any_length(size: int, style: Style, devi
     assert_as_reference(*graph_of(LinearRecurrence(1), rows, rows), device, style)
 
 
-@pytest.mark.parametrize("size", [2, 3, 8, 1000])
+@pytest.mark.parametrize("size", [2, 3, effort(130, 1000)])
 def test_axes_of_any_length_in_order(size: int, style: Style, device: Device) -> None:
     x = numbers(2, size, 3).round(1)
     x[0, 0], x[1, -1] = np.nan, -np.inf

@@ -34,6 +34,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.io.weights import initial_values
 from tests.dsl.transforms.egraph.winograd_cases import FORMS
+from tests.effort import effort
 from tests.runtime.running import assert_as_reference
 
 pytestmark = [pytest.mark.adapter, pytest.mark.usefixtures("apart")]
@@ -64,7 +65,7 @@ class Net:
         return self.build.add(Input(name, DType.F32, shape))
 
 
-@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize("style", effort([Style.GPU], Style))
 @cases
 def test_all_three_convolutions(
     m: int,

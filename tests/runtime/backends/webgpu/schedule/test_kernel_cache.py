@@ -145,6 +145,7 @@ def test_where_tensors_lie_beside_each_other_is_part_of_a_kernel(
     assert plan_graph(graph, DeviceLimits(), style) == plan
 
 
+@pytest.mark.usefixtures("own_garbage")
 def test_a_plan_leaves_nothing_that_only_the_garbage_collector_finds() -> None:
     """The graph of a large network would stay in memory until it is looked for."""
     graph = chain()

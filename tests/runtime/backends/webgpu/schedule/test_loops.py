@@ -29,6 +29,7 @@ from meganeura_runtime.backends.webgpu.timing.profile import profile_on
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
 from tests.dsl.ir.test_stopping_loops import masked, stopping
 from tests.dsl.transforms.test_checkpoint_loops import SUMMED
+from tests.effort import effort
 from tests.scans import NESTED, forward, numbers, program, with_gradients
 
 LOOP = """
@@ -290,7 +291,9 @@ def matrix_memory(s: int, d: int, *, optimized: bool) -> Graph:
 
 
 @pytest.mark.parametrize("style", Style)
-@pytest.mark.parametrize(("s", "d"), [(5, 16), (12, 4), (12, 16), (24, 32), (64, 64)])
+@pytest.mark.parametrize(
+    ("s", "d"), effort([(12, 16)], [(5, 16), (12, 4), (12, 16), (24, 32), (64, 64)])
+)
 def test_what_iterations_and_others_read_in_two_shapes_is_planned(
     style: Style, s: int, d: int
 ) -> None:
@@ -300,7 +303,7 @@ def test_what_iterations_and_others_read_in_two_shapes_is_planned(
 
 
 @pytest.mark.adapter
-@pytest.mark.parametrize(("s", "d"), [(5, 8), (12, 16)])
+@pytest.mark.parametrize(("s", "d"), effort([(5, 8)], [(5, 8), (12, 16)]))
 def test_a_memory_that_is_a_matrix_is_trained(device: Device, s: int, d: int) -> None:
     for optimized in (False, True):
         assert_right(matrix_memory(s, d, optimized=optimized), device)
@@ -399,7 +402,7 @@ def stopping_within(depth: int) -> str:
     return "\n".join([*head, *loops, body, "  return h", "", "model net = Net()", ""])
 
 
-@pytest.mark.parametrize("buffers", [4, 5, 8])
+@pytest.mark.parametrize("buffers", effort([5], [4, 5, 8]))
 def test_loops_that_stop_too_deep_for_an_adapter_are_refused(buffers: int) -> None:
     """Every kernel of an iteration reads whether each loop around it goes on."""
     limits = DeviceLimits(storage_buffers=buffers)

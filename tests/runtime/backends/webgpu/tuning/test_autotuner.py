@@ -43,6 +43,7 @@ from meganeura_runtime.backends.webgpu.tuning.search_space import (
     subjects,
     tiles,
 )
+from tests.effort import effort
 from tests.runtime.running import run_plan
 
 FEW = FusionConfig(epilogue=0)
@@ -241,7 +242,8 @@ def test_what_is_possible_ends_where_the_limits_do() -> None:
 
 @pytest.mark.adapter
 @pytest.mark.parametrize(
-    ("style", "long"), [(Style.GPU, 9), (Style.SOFTWARE_VULKAN, 9), (Style.GPU, 0)]
+    ("style", "long"),
+    [(Style.GPU, 9), *effort([], [(Style.SOFTWARE_VULKAN, 9), (Style.GPU, 0)])],
 )
 def test_a_search_tries_ways_that_agree_and_says_what_they_took(
     device: Device, style: Style, long: float, monkeypatch: pytest.MonkeyPatch
