@@ -40,10 +40,10 @@ from meganeura_runtime.io.tensors.sharded_weights import open_weights
 from tests.effort import effort
 
 MUTANTS = {
-    "program": effort(50, 20_000),
-    "onnx": effort(150, 1_000_000),
-    "qdq": effort(40, 300_000),
-    "tokenizer": effort(12, 10_000),
+    "program": effort(30, 20_000),
+    "onnx": effort(60, 1_000_000),
+    "qdq": effort(20, 300_000),
+    "tokenizer": effort(5, 10_000),
 }
 """Mutants of readers that are slow."""
 MEBIBYTE = 1 << 20
@@ -58,7 +58,7 @@ def test_whole_inputs(reader: str) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_damaged_inputs(reader: str) -> None:
     inputs = corpus(reader)
-    for seed in range(MUTANTS.get(reader, effort(250, 100_000))):
+    for seed in range(MUTANTS.get(reader, effort(120, 100_000))):
         data = mutant(reader, seed, inputs)
         try:
             READERS[reader](data)
@@ -104,8 +104,12 @@ SAFETENSORS = {
     ),
     "a header of 2**63 bytes": (2**63).to_bytes(8, "little") + b"{}",
     "a header of many brackets": safetensors(b"[" * 100_000),
-    "one name a hundred thousand times": safetensors(
-        b"{" + b",".join([b'"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'] * 100_000) + b"}"
+    "one name many times": safetensors(
+        b"{"
+        + b",".join(
+            [b'"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'] * effort(20_000, 100_000)
+        )
+        + b"}"
     ),
     "a negative size": safetensors({"x": {**ENTRY, "shape": [-1], "data_offsets": [0, 0]}}),
     "a size that is true": safetensors({"x": {**ENTRY, "shape": [True]}}),
@@ -162,8 +166,8 @@ def test_a_gzip_bomb_is_read_no_further_than_its_header_claims(tmp_path: Path) -
 MANY = effort(10_000, 50_000)
 """Ten times what Python nests, and more."""
 PROGRAMS = {
-    "brackets": b"def f(x) = " + b"(" * 50_000,
-    "lists": b"def f(x) = " + b"[" * 50_000,
+    "brackets": b"def f(x) = " + b"(" * MANY,
+    "lists": b"def f(x) = " + b"[" * MANY,
     "nots": b"def f(x) = " + b"not " * MANY + b"x",
     "minuses": b"def f(x) = " + b"-" * MANY + b"x",
     "powers": b"def f(x) = 2 " + b"** 9 " * 1_000,
@@ -177,14 +181,16 @@ PROGRAMS = {
     b"  for i in 0..1000000000000000000:\n    x = x + 1\n  return x\nmodel m = g()\n",
     "a list of 10**9 ones": b"block g()(x: [n]) -> [n]:\n  return x * len([1] * 1000000000)\n"
     b"model m = g()\n",
-    "doubling": b"block g()(x: [n]) -> [n]:\n" + b"  x = x + x\n" * 2_000 + b"  return x\n",
+    "doubling": b"block g()(x: [n]) -> [n]:\n"
+    + b"  x = x + x\n" * effort(500, 2_000)
+    + b"  return x\n",
     "many parameters": b"block f("
-    + b", ".join(b"a%d=1" % number for number in range(effort(700, 5_000)))
+    + b", ".join(b"a%d=1" % number for number in range(effort(300, 5_000)))
     + b")(x: [n]) -> [n]:\n  return x\n",
     "many settings": b"train f(x: [n]):\n  minimize mean(x)\n  run:\n"
-    + b"".join(b"    a%d = 1\n" % number for number in range(effort(700, 5_000))),
+    + b"".join(b"    a%d = 1\n" % number for number in range(effort(300, 5_000))),
     "models in a row": b"".join(
-        b"model m%d = m%d()\n" % (i, i + 1) for i in range(effort(70, 150))
+        b"model m%d = m%d()\n" % (i, i + 1) for i in range(effort(40, 150))
     ),
 }
 

@@ -22,7 +22,7 @@ from meganeura.language_server.semantic_tokens import semantic_tokens
 from meganeura.language_server.signature_help import signature_help
 from tests.effort import effort
 
-EDITS = effort(250, 10_000)
+EDITS = effort(80, 10_000)
 START = """\
 # Ümlaut 🎉
 def down(h, s) = (h - 1) // s + 1

@@ -18,6 +18,7 @@ from meganeura_dsl.syntax.parser import lark_parser
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS
 from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.syntax.parser.scanner import scan
+from tests.effort import effort
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "grammar" / "vscode"
@@ -84,7 +85,8 @@ def misjudged(texts: list[str]) -> list[str]:
 
 def test_words_have_the_colour_of_what_the_parser_takes_them_for() -> None:
     assert len(PROGRAMS) > 80
-    assert misjudged([path.read_text() for path in PROGRAMS]) == []
+    some = PROGRAMS[:: effort(4, 1)]
+    assert misjudged([path.read_text() for path in some]) == []
 
 
 NAMES = """\

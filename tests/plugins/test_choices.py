@@ -19,6 +19,7 @@ from meganeura_dsl.settings.choices import PLUGINS
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
 from tests.distributions import forget, install
+from tests.effort import effort
 from tests.plugins.conftest import uninstall
 
 PROGRAM = """\
@@ -67,7 +68,9 @@ def says(shown: str) -> str:
 
 
 @pytest.mark.usefixtures("example")
-@pytest.mark.parametrize("device", ["cpu", pytest.param("wgpu:0", marks=pytest.mark.adapter)])
+@pytest.mark.parametrize(
+    "device", ["cpu", *effort([], [pytest.param("wgpu:0", marks=pytest.mark.adapter)])]
+)
 def test_one_trains_as_the_same_built_in(meganeura: Command, device: str) -> None:
     """Bit for bit in one go, and where a run of it goes on after a first epoch."""
     for optimizer, out in ((OURS, "ours"), (BUILT_IN, "theirs")):

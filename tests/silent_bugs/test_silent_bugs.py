@@ -15,8 +15,8 @@ from tests.silent_bugs.run import faults, opened_on
 from tests.silent_bugs.table import COMPILERS, ZOO, ZOO_ELSEWHERE, tables
 
 CASES = (*COMPILERS, *ZOO)
-ON_DEVICES = CASES[:: effort(usual=6, nightly=1)]
-"""By day a sixth of the cases runs on devices."""
+ON_DEVICES = CASES[:: effort(usual=12, nightly=1)]
+"""By day a twelfth of the cases runs on devices."""
 PAGE = Path(__file__).parents[2] / "docs" / "yardsticks.md"
 DEVICES = ("cpu", "xla", pytest.param("wgpu", marks=pytest.mark.adapter))
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from meganeura_runtime.export.onnx.export import Exported, export_onnx
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
 from meganeura_runtime.export.reference_run import random_inputs, reference_run
+from tests.effort import effort
 from tests.narrow import NARROW, trained_values
 
 
@@ -54,10 +56,20 @@ MODELS = {
 }
 
 
+BY_DAY = (
+    "resnet18", "resnet50", "digits_mlp", "gpt2_tiny", "vit_tiny", "mamba_tiny", "tagger",
+    "unet_tiny",
+)  # fmt: skip
+OPTIONS = [OnnxOptions(OLDEST_OPSET), OnnxOptions(NEWEST_OPSET, fold_batch_norm=True)]
+
+
 @pytest.mark.parametrize(
-    "options", [OnnxOptions(OLDEST_OPSET), OnnxOptions(NEWEST_OPSET, fold_batch_norm=True)]
+    ("name", "options"),
+    effort(
+        [(name, OPTIONS[number % 2]) for number, name in enumerate(BY_DAY)],
+        [*product(MODELS, OPTIONS)],
+    ),
 )
-@pytest.mark.parametrize("name", MODELS)
 def test_onnx_runtime_gives_what_the_model_gives(
     name: str, options: OnnxOptions, tmp_path: Path
 ) -> None:

@@ -19,7 +19,6 @@ from tests.written_jax import assert_agrees
 from tests.written_programs import PROGRAMS, linked
 
 QUICK = (
-    "a choice by a shape within another one",
     "a loop of layers and a choice",
     "a parameter and a state",
     "a scan from its end",
