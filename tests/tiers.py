@@ -176,12 +176,25 @@ FULL = (
 """Folders, files and tests in tests/ that are in the full tier alone."""
 
 NIGHTLY = (
+    "benchmarks/test_fsdp_capacity.py",
     "benchmarks/test_host.py::test_it_times_compiling",
+    "benchmarks/test_host.py::test_it_times_the_parts_of_a_cold_start",
     "benchmarks/test_xla_choices.py::test_the_command_measures_with_and_without",
+    "runtime/backends/webgpu/codegen/test_tiled.py::test_many_pixels",
+    "runtime/backends/webgpu/codegen/test_winograd.py::test_a_training_step_in_tiles",
+    "runtime/backends/xla/analysis/test_numerics.py::test_a_run_goes_on_in_another_precision",
+    "runtime/backends/xla/analysis/test_numerics.py::test_a_training_in_bf16_learns_what_one_in_f32_does",
+    "runtime/backends/xla/test_groups_of_examples.py",
     "runtime/backends/xla/test_sharding.py::test_a_host_that_dies_ends_the_run_of_the_others",
     "runtime/backends/xla/test_sharding.py::test_a_killed_run_goes_on_on_other_numbers_of_devices",
     "runtime/backends/xla/test_sharding.py::test_a_run_begins_on_wgpu_goes_on_on_eight_devices_and_ends_on_the_cpu",
+    "runtime/export/mgb/test_artefact.py::test_it_runs_without_the_compiler",
+    "runtime/export/source/test_jax.py::test_standard_models",
+    "runtime/importing/onnx/test_imported_models.py::test_repvgg_collapses_to_its_inference_form",
+    "runtime/train/loop/test_last_batch.py::test_a_resumed_run_meets_the_same_batches_on_an_adapter",
+    "runtime/train/loop/test_text_samples.py::test_a_run_that_goes_on_has_the_samples_of_one_that_does_not_stop",
     "test_tiers.py::test_this_runs_at_night_alone",
+    "trainer/test_trainer.py::test_devices_share_a_batch",
 )
 """Files and tests in tests/ that run at night alone. A name is whole: parameters are chosen by
 `tests/effort.py`.

@@ -27,7 +27,7 @@ def test_names_are_those_of_one_case_and_the_page_has_all() -> None:
     assert "\n".join(tables()) in PAGE.read_text(), "python -m tests.silent_bugs"
 
 
-@each_of("case", CASES, ids=str)
+@each_of("case", CASES[:: effort(usual=2, nightly=1)], ids=str)
 def test_it_is_right_in_double_precision(case: Case) -> None:
     """As it stands and optimized."""
     assert list(faults(case, {})) == []

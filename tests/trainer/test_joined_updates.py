@@ -109,7 +109,7 @@ def assert_alike(found: Mapping[str, Array], right: Mapping[str, Array]) -> None
         assert near, f"{name}: {each}, and not {right[name]}"
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [*LOSSES][:: effort(2, 1)])
 def test_batches_make_the_update_of_one(tmp_path: Path, loss: str) -> None:
     made = program(tmp_path, LOSSES[loss])
     assert joins(made) is not Joins.NOT

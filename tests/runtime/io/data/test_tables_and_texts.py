@@ -25,6 +25,7 @@ from meganeura_runtime.io.data.folder_problems import BadColumn, WrongReader
 from meganeura_runtime.io.data.readers import Reader
 from meganeura_runtime.io.data.source_problems import UnlikeShards
 from meganeura_runtime.io.files.file_problems import NoSuchFile, NotFinite, UnreadableFile
+from tests.effort import effort
 
 BATCH = dim("batch")
 POINTS = InputSpec(
@@ -72,8 +73,8 @@ def test_a_process_may_end_as_soon_as_a_table_is_read(tmp_path: Path) -> None:
         "tables._read(Path(sys.argv[1]), ['width']); sys.exit(2)"
     )
     command = [sys.executable, "-c", text, str(tmp_path / "x.parquet")]
-    running = [subprocess.Popen(command) for _ in range(2)]
-    assert [each.wait() for each in running] == [2, 2]
+    running = [subprocess.Popen(command) for _ in range(effort(1, 2))]
+    assert {each.wait() for each in running} == {2}
 
 
 def test_shards_of_a_table_are_joined(tmp_path: Path) -> None:

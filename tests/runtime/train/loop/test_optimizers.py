@@ -48,9 +48,8 @@ def expected(place: Path) -> dict[str, NDArray[np.float32]]:
 @pytest.mark.parametrize(
     ("device", "optimize"),
     [
-        ("cpu", "true"),
         ("wgpu:0", "true"),
-        *effort([], [("wgpu:0", "false"), ("xla:cpu", "true")]),
+        *effort([], [("cpu", "true"), ("wgpu:0", "false"), ("xla:cpu", "true")]),
     ],
 )
 def test_devices_agree_on_all_optimizers(

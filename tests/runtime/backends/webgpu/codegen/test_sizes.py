@@ -40,7 +40,10 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.effort import effort
 from tests.runtime.running import assert_as_reference, graph_of, run
 
-pytestmark = [pytest.mark.adapter, pytest.mark.parametrize("style", Style)]
+pytestmark = [
+    pytest.mark.adapter,
+    pytest.mark.parametrize("style", effort([Style.GPU], Style)),
+]
 
 
 def numbers(*shape: int) -> Array:

@@ -302,7 +302,7 @@ def test_what_a_kernel_comes_to_wait_for_its_readers_wait_for(name: str) -> None
 
 
 @given(examples())
-@settings(max_examples=40)
+@settings(max_examples=effort(15, 40))
 def test_random_graphs_find_in_memory_what_they_read(example: Example) -> None:
     for target in TARGETS.values():
         Walk(example.graph, target).check()

@@ -183,7 +183,11 @@ def test_who_reads_when_memory_is_fullest_reads_what_is_there(
 
 @pytest.mark.adapter
 @pytest.mark.parametrize(
-    "blocks", [LAYERS, POOLED.replace("STEM", "|> bn: batch_norm |> relu").replace("SIDE", "12")]
+    "blocks",
+    [
+        POOLED.replace("STEM", "|> bn: batch_norm |> relu").replace("SIDE", "12"),
+        *effort([], [LAYERS]),
+    ],
 )
 def test_the_step_stays_the_same(
     blocks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device

@@ -56,7 +56,7 @@ class Counting(KernelCache):
 
 
 @given(example=examples())
-@settings(max_examples=effort(40, 1000), deadline=None)
+@settings(max_examples=effort(15, 1000), deadline=None)
 def test_plans_are_the_same_as_without(example: Example) -> None:
     for style in Style:
         plan = plan_graph(example.graph, DeviceLimits(), style)

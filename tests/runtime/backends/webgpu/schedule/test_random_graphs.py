@@ -16,7 +16,7 @@ from tests.runtime.running import assert_as_reference, assert_close
 
 
 @given(examples())
-@settings(max_examples=effort(40, 1000))
+@settings(max_examples=effort(20, 1000))
 def test_lowering_keeps_the_meaning(example: Example) -> None:
     target = Target(DeviceLimits(), Style.GPU)
     expected = evaluate(example.graph, example.feeds)
@@ -27,7 +27,7 @@ def test_lowering_keeps_the_meaning(example: Example) -> None:
 
 @pytest.mark.adapter
 @given(example=examples(), style=st.sampled_from(Style))
-@settings(max_examples=effort(25, 500))
+@settings(max_examples=effort(12, 500))
 def test_a_plan_keeps_the_meaning(example: Example, style: Style, device: Device) -> None:
     """On a GPU small kernels share launches."""
     assert_as_reference(example.graph, example.feeds, device, style)

@@ -40,6 +40,7 @@ from meganeura_runtime.backends.xla.device.devices import named
 from meganeura_runtime.backends.xla.device.placement import AXIS, OneDevice, Placement
 from meganeura_runtime.backends.xla.passes import fuse_attention
 from meganeura_runtime.backends.xla.passes.pipeline import PassTarget, run_passes
+from tests.effort import effort
 from tests.runtime.backends.xla.device.test_compiler_options import Gpus, convolution, gpu, step
 from tests.runtime.backends.xla.passes.test_golden import graph_of
 
@@ -155,7 +156,7 @@ def step_without_tanh(size: int) -> Graph:
     return build.graph({"y": build.add(MatMul(), x, w)})
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES][:: effort(3, 1)])
 def test_a_step_is_compiled_otherwise_without_a_choice(name: str) -> None:
     graph, precision, placement = CASES[name]
     chosen = signature(graph(), precision, placement())
