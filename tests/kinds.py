@@ -63,6 +63,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "ddpm:drawn": {"iterations": 3},
     "dit_tiny": {},
     "mae_tiny": {},
+    "detr_tiny": {},
     "dit:drawn": {"count": 4, "iterations": 3},
     "distil": {},
     "digits_cnn": {},

@@ -89,6 +89,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("s4d", {"Kernel", "S4D", "Net"}),
         ("vae", {"Encoder", "Decoder", "Drawn"}),
         ("ddpm", {"image_share", "diffused", "ancestral_step", "Drawn"}),
+        ("detr", {"Attention", "Detr", "assignment", "matched", "detr_loss"}),
         ("mae", {"patches", "Mae", "mae_loss"}),
         ("dit", {"Timestep", "Modulation", "DiTBlock", "DiT", "Guided", "Drawn"}),
         ("distil", {"soft_targets"}),

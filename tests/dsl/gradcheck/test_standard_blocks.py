@@ -23,14 +23,21 @@ WITHOUT_FLOATS = [
     *(("nn", name) for name in ("sample", "sample_nucleus", "sample_top")),
     *(("augment", name) for name in ("random_box", "random_span")),
     ("swin", "Part"),
+    ("detr", "assignment"),
+    ("detr", "matched"),
 ]
 """Blocks that return tokens or truth values alone."""
 
 CONSTANT = [("loss", "confusion_matrix"), ("unet", "normal_noise")]
 """Blocks that count, or draw: their gradient is 0."""
-TABLES = [("linalg", "eye"), ("spectra", "count"), ("spectra", "turns"), ("vit", "positions")]
+TABLES = [
+    *(("detr", "waves"), ("detr", "places"), ("linalg", "eye")),
+    *(("spectra", "count"), ("spectra", "turns"), ("vit", "positions")),
+]
 """Blocks without inputs and weights."""
-UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT, *TABLES}
+COMPOSED = [("detr", "DetrResNet50"), ("resnet", "Features")]
+"""Networks at one size alone, of blocks that are checked."""
+UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT, *TABLES, *COMPOSED}
 
 LAYERS = [
     (file, block)
@@ -47,6 +54,9 @@ BLOCKS = {
 }
 EXAMPLES = {
     "ddpm: Drawn": (2, 50),
+    "detr: Detr": (1, 1000),
+    "detr: Tiny": (1, 1000),
+    "detr: generalized_iou": (20, 10_000),
     "dit: Drawn": (2, 50),
     "deepseek: DeepSeek": (1, 1000),
     "deepseek: LatentAttention": (1, 1000),
@@ -62,7 +72,10 @@ EXAMPLES = {
 }
 """The numbers of examples of blocks that take a second or more for one: a U-Net in a loop, or
 experts whose sizes have to be found."""
-BY_NIGHT = {"deepseek: DeepSeek", "dit: Drawn", "dit: Guided", "mae: Mae", "rwkv: Rwkv"}
+BY_NIGHT = {
+    "deepseek: DeepSeek", "detr: Detr", "detr: Tiny", "dit: Drawn", "dit: Guided",
+    "mae: Mae", "rwkv: Rwkv",
+}  # fmt: skip
 """Whole models, whose blocks are checked by day, and whose gradients tests/parity compares with
 PyTorch's."""
 LAYER, BLOCK = (12, 10_000), (2, 10_000)
