@@ -9,6 +9,7 @@ sizes. Whatever moves a threshold is seen there, whether or not it was meant.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from meganeura_dsl.ir.graph import Builder, Graph, Op
 from meganeura_dsl.ir.ops import (
@@ -38,6 +39,7 @@ from tests.snapshots import Snapshot, Text
 
 Shape = tuple[int, ...]
 Operand = Shape | TensorType
+Made = Callable[[int], tuple[Op, *tuple[Operand, ...]]]
 ADAPTERS = {
     "GPU": Target(PORTABLE),
     "large GPU": Target(DeviceLimits(invocations=1024, workgroup_bytes=1 << 16)),
@@ -57,7 +59,7 @@ def _ids(*shape: int) -> Operand:
     return TensorType(DType.I32, shape)
 
 
-LOWERED: Mapping[str, Callable[[int], tuple[Op, *tuple[Operand, ...]]]] = {
+LOWERED: Mapping[str, Made] = {
     "sum": lambda n: (Sum((0,)), (n,)),
     "sums of rows": lambda n: (Sum((1,)), (9, n)),
     "sums of columns": lambda n: (Sum((0,)), (n, 9)),
@@ -77,7 +79,7 @@ LOWERED: Mapping[str, Callable[[int], tuple[Op, *tuple[Operand, ...]]]] = {
     "vector": lambda n: (MatMul(), (1, 64), (64, n)),
     "vectors": lambda n: (MatMul(transpose_left=True), (2, n, 1), (2, n, 17)),
 }
-PLANNED: Mapping[str, Callable[[int], tuple[Op, *tuple[Operand, ...]]]] = {
+PLANNED: Mapping[str, Made] = {
     "elements": lambda n: (Exp(), (n, 3)),
     "moved": lambda n: (Transpose((1, 0)), (n, 5)),
     "rows": lambda n: (Gather(0), (n, 4), _ids(7)),
@@ -109,32 +111,54 @@ def texts() -> Iterator[Text]:
     for adapter, target in ADAPTERS.items():
         for name, made in LOWERED.items():
             for size in SIZES:
-                lowered = legalize(_graph(*made(size)), target)
-                yield Text(adapter, f"lowered {name} of {size}", format_graph(lowered))
+                yield Text(
+                    adapter, f"lowered {name} of {size}", partial(_lowered, made, size, target)
+                )
         for name, made in PLANNED.items() if adapter in WITH_KERNELS else ():
             for size in SIZES:
-                plan = plan_graph(_graph(*made(size)), target.limits, target.style)
-                yield Text(adapter, f"planned {name} of {size}", text_of(plan))
+                yield Text(
+                    adapter, f"planned {name} of {size}", partial(_planned, made, size, target)
+                )
         for batch in ((), (100,)):
             for rows in SIDES:
-                ways = [
-                    f"{terms} terms, {columns} columns: "
-                    + _way(MatMul(), (*batch, rows, terms), (*batch, terms, columns), target)
-                    for terms in SIDES
-                    for columns in SIDES
-                ]
                 of = " x ".join(map(str, (*batch, rows)))
-                yield Text(adapter, f"products of {of} rows", "\n".join(ways))
+                yield Text(
+                    adapter, f"products of {of} rows", partial(_products, batch, rows, target)
+                )
         for size in (1, 7, 14, 28, 56):
-            images = [
-                f"{taps} x {taps} taps, {inputs} to {outputs} channels: "
-                + _way(Conv((1, 1), (taps // 2,) * 2, (1, 1), 1), x, w, target)
-                for taps in (1, 3)
-                for inputs in (3, 16, 64)
-                for outputs in (8, 64, 65)
-                for x, w in [((4, inputs, size, size), (outputs, inputs, taps, taps))]
-            ]
-            yield Text(adapter, f"images of {size}", "\n".join(images))
+            yield Text(adapter, f"images of {size}", partial(_images, size, target))
+
+
+def _lowered(made: Made, size: int, target: Target) -> str:
+    return format_graph(legalize(_graph(*made(size)), target))
+
+
+def _planned(made: Made, size: int, target: Target) -> str:
+    return text_of(plan_graph(_graph(*made(size)), target.limits, target.style))
+
+
+def _products(batch: Shape, rows: int, target: Target) -> str:
+    """The ways of products with so many rows."""
+    ways = (
+        f"{terms} terms, {columns} columns: "
+        + _way(MatMul(), (*batch, rows, terms), (*batch, terms, columns), target)
+        for terms in SIDES
+        for columns in SIDES
+    )
+    return "\n".join(ways)
+
+
+def _images(size: int, target: Target) -> str:
+    """The ways of convolutions of images of a size."""
+    ways = (
+        f"{taps} x {taps} taps, {inputs} to {outputs} channels: "
+        + _way(Conv((1, 1), (taps // 2,) * 2, (1, 1), 1), x, w, target)
+        for taps in (1, 3)
+        for inputs in (3, 16, 64)
+        for outputs in (8, 64, 65)
+        for x, w in [((4, inputs, size, size), (outputs, inputs, taps, taps))]
+    )
+    return "\n".join(ways)
 
 
 def _graph(op: Op, *operands: Operand) -> Graph:

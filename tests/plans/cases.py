@@ -9,6 +9,7 @@ computed is seen in `cases.snap`, whether or not it was meant.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, Input, MatMul, ScatterAdd
@@ -134,7 +135,7 @@ def _configs(op: Op, shapes: Sequence[Shape], adapter: str) -> Iterator[Text]:
     yield Text(group, f"configs of {name}", "\n".join(map(str, tried)))
     for config in tried[::PLANNED]:
         choices = TunedConfigs("", {whole.name: config})
-        yield Text(group, f"{name} by {config}", _planned(graph, adapter, choices))
+        yield Text(group, f"{name} by {config}", partial(_planned, graph, adapter, choices))
 
 
 def _plans(
@@ -145,7 +146,7 @@ def _plans(
     choices: TunedConfigs = NO_CONFIGS,
 ) -> Iterator[Text]:
     for adapter in adapters:
-        yield Text(f"{group} on {adapter}", name, _planned(graph, adapter, choices))
+        yield Text(f"{group} on {adapter}", name, partial(_planned, graph, adapter, choices))
 
 
 def _planned(graph: Graph, adapter: str, choices: TunedConfigs) -> str:

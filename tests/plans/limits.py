@@ -8,7 +8,7 @@ with how many dispatches it has, or the limit that is exceeded; and a checksum o
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value
@@ -254,23 +254,37 @@ SHOWN = (
 
 
 def texts() -> Iterator[Text]:
-    """Of each graph and limit the values that give one plan, and of each of these the plan."""
-    for name, made in GRAPHS.items():
-        graph = made()
-        fused = {step_name(graph): FusionConfig(fuse_attention=True)} if "att" in name else {}
-        choices = TunedConfigs("", {}, fused)
-        for limit, values in FEW.get(name, ABOUT).items():
-            style = Style.SOFTWARE_VULKAN if limit == "lanes" else Style.GPU
-            said = [
-                (str(value), *_said(graph, replace(PORTABLE, **{limit: value}), style, choices))
-                for value in values
-            ]
-            lines: list[str] = []
-            for (line, plan), same in groupby(said, key=lambda one: one[1:]):
-                at = ", ".join(value for value, *_ in same)
-                lines.append(f"{at}: {line}")
-                yield Text("plans", f"{name}, {limit} {at}", plan)
-            yield Text(name, limit, "\n".join(lines))
+    """Of each graph and limit the values that give one plan, with these plans or without."""
+    for name in GRAPHS:
+        for limit in FEW.get(name, ABOUT):
+            yield Text("plans", f"{name}, {limit}", partial(_plans, name, limit))
+            if f"{name}: {limit}" in SHOWN:
+                yield Text(name, limit, partial(_lines, name, limit))
+
+
+def _plans(name: str, limit: str) -> str:
+    return "\n".join(f"{line}\n{plan}" for line, plan in _outcomes(name, limit))
+
+
+def _lines(name: str, limit: str) -> str:
+    return "\n".join(line for line, _ in _outcomes(name, limit))
+
+
+@lru_cache(maxsize=1)
+def _outcomes(name: str, limit: str) -> Sequence[tuple[str, str]]:
+    """For values of a limit that give one plan, one after another, a line about it and the plan."""
+    graph = GRAPHS[name]()
+    fused = {step_name(graph): FusionConfig(fuse_attention=True)} if "att" in name else {}
+    choices = TunedConfigs("", {}, fused)
+    style = Style.SOFTWARE_VULKAN if limit == "lanes" else Style.GPU
+    said = [
+        (str(value), *_said(graph, replace(PORTABLE, **{limit: value}), style, choices))
+        for value in FEW.get(name, ABOUT)[limit]
+    ]
+    return [
+        (f"{', '.join(value for value, *_ in same)}: {line}", plan)
+        for (line, plan), same in groupby(said, key=lambda one: one[1:])
+    ]
 
 
 def _said(

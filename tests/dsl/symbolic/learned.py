@@ -9,6 +9,7 @@ them, and of the steps all that took. The questions are quick ones. Their verdic
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from random import Random
 
 from meganeura_dsl.limits.work_budget import measured
@@ -61,12 +62,22 @@ SHOWN = tuple(f"kept: {seed}" for seed in (0, 10, 55, 82, 124, 156, 190, 250, 43
 def texts() -> Iterator[Text]:
     """Of each question what is kept of its facts, and what is answered about random sizes."""
     for number in QUICK:
-        seed = FIRST + number
-        asked = question(seed)
-        (known, kept), steps = measured(lambda asked=asked: _learned(asked))
-        said, more = measured(lambda s=seed, k=known, a=asked: list(_answers(s, k, a)))
-        yield Text("kept", str(number), kept)
-        yield Text("answers", str(number), "\n".join((*said, f"{steps} {more}")))
+        yield Text("kept", str(number), partial(_said, number, "kept"))
+        yield Text("answers", str(number), partial(_said, number, "answers"))
+
+
+def _said(number: int, of: str) -> str:
+    """The text about one question in a group."""
+    return _both(number)[of]
+
+
+@lru_cache(maxsize=1)
+def _both(number: int) -> dict[str, str]:
+    seed = FIRST + number
+    asked = question(seed)
+    (known, kept), steps = measured(lambda: _learned(asked))
+    said, more = measured(lambda: list(_answers(seed, known, asked)))
+    return {"kept": kept, "answers": "\n".join((*said, f"{steps} {more}"))}
 
 
 def _learned(asked: Question) -> tuple[Facts, str]:

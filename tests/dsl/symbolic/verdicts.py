@@ -9,7 +9,7 @@ judged by all sizes of a grid, in `test_by_force`.
 it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from meganeura_dsl.symbolic.assumptions import Proved, Refuted
@@ -19,9 +19,9 @@ from tests.dsl.symbolic.questions import Question, condition_of, question
 FILE = Path(__file__).with_suffix(".txt")
 
 
-def described() -> Iterator[str]:
-    """All lines of the file."""
-    for line in FILE.read_text().splitlines():
+def described(lines: Iterable[str]) -> Iterator[str]:
+    """Lines of the file as they are now."""
+    for line in lines:
         seed = int(line.partition(" ")[0])
         yield f"{seed} {said_of(question(seed))}"
 
@@ -42,4 +42,4 @@ def said_of(asked: Question) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text("\n".join(described()) + "\n")
+    FILE.write_text("\n".join(described(FILE.read_text().splitlines())) + "\n")
