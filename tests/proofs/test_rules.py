@@ -18,9 +18,6 @@ from tests.proofs.winograd import exact_matrices, lemma_holds
 
 RULES = every_rule()
 EVERY = effort(False, True)
-SLOW = ("winograd", "group-norm", "grow-kernel-1")
-"""Rules of which a run of the suite proves one instance; of others, two."""
-
 BY_NIGHT = {
     *(name for name in RULES if name.startswith("winograd-")),
     *("group-norm-4", "scaled-group-norm-3", "scaled-group-norm-4"),
@@ -40,7 +37,7 @@ TRIED = effort([name for name in RULES if name not in BY_NIGHT], [*RULES])
 @pytest.mark.parametrize("name", TRIED)
 def test_a_rule_holds_for_all_sizes_and_z3_finds_nothing_against_it(name: str) -> None:
     extent = whole_extent(name) if EVERY else small_extent(name)
-    most = None if EVERY else 1 if name.startswith(SLOW) else 2
+    most = None if EVERY else 1
     of, rule = RULES[name]
     claims = prove_rule(rule, extent, most)
     assert not EVERY or row(name, of, rule, claims) in table_of(FILE.read_text("utf-8"))

@@ -5,12 +5,13 @@
 
 from random import Random
 
+from tests.effort import effort
 from tests.folded import each_of
 from tests.properties.gradient_programs import gradient_program
 from tests.properties.soundness import Outcome, examine
 
 
-@each_of("seed", range(12))
+@each_of("seed", range(effort(5, 60)))
 def test_slopes(seed: int) -> None:
     tally = examine(gradient_program(Random(seed)), Random(seed))
     assert tally.outcome is Outcome.ACCEPTED

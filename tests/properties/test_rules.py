@@ -9,12 +9,13 @@ import pytest
 from meganeura_dsl.ir.interpreter import Precision
 from meganeura_dsl.transforms.training_step import TrainingSettings
 from tests.declared import SHAPES, declared_in, slopes, started, steps_of
+from tests.effort import effort
 from tests.properties.rule_programs import random_rule
 
 STEPS, RATE = 3, 0.1
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(effort(20, 400)))
 def test_a_random_rule_steps_as_its_text_says(seed: int, tmp_path: Path) -> None:
     rule = random_rule(Random(seed))
     given = declared_in(rule.text, tmp_path)["ours"](lr=RATE, beta=rule.beta, adds=rule.adds)

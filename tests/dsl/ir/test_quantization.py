@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.quantization import Quantization
+from tests.effort import effort
 
 LARGEST = float(np.float32(1e30))
 NUMBERS = st.floats(-LARGEST, LARGEST, width=32).map(lambda x: x if abs(x) > 1e-30 else 0.0)
@@ -19,6 +20,7 @@ def rounded(how: Quantization, array: Array) -> Array:
 
 
 @pytest.mark.parametrize("bits", [4, 8])
+@settings(max_examples=effort(30, 1000))
 @given(TENSORS, st.booleans())
 def test_what_is_quantized_is_quantized_to_itself(
     bits: int,
@@ -36,6 +38,7 @@ def test_what_is_quantized_is_quantized_to_itself(
 
 
 @pytest.mark.parametrize("bits", [4, 8])
+@settings(max_examples=effort(30, 1000))
 @given(TENSORS)
 def test_no_number_is_further_than_half_a_level_but_at_the_end(bits: int, array: Array) -> None:
     how = Quantization(bits)

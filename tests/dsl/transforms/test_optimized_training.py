@@ -15,6 +15,7 @@ from meganeura_dsl.transforms.training_step import (
     training_step,
 )
 from tests.dsl.transforms.egraph.compare import assert_equal_results, feeds, names, ops_of, run
+from tests.effort import effort
 
 TRAINS: Mapping[str, tuple[str, str]] = {
     "digits_cnn": ("digits_cnn", "fit"),
@@ -37,7 +38,7 @@ def forward(name: str, batch: int = 2) -> Graph:
     return pipeline.elaborate_train(program, train, sizes={"batch": batch}, training=True).graph
 
 
-@pytest.mark.parametrize("name", TRAINS)
+@pytest.mark.parametrize("name", effort(["digits_cnn", "whisper", "unet"], [*TRAINS]))
 def test_a_step_gives_the_same_numbers(name: str) -> None:
     graph = forward(name)
     plain = training_step(graph, SETTINGS)

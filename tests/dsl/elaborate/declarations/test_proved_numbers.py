@@ -8,6 +8,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
+from tests.effort import effort
 
 PICK = """\
 block Pick(words)(x: [words, d], i: i32[]) -> [d] where 0 <= i, i < words:
@@ -103,7 +104,7 @@ def trials() -> list[dict[str, int]]:
 TRIALS = trials()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(effort(2, 60)))
 def test_what_is_proved_of_a_number_holds_of_all(seed: int) -> None:
     random = Random(seed)
     cases: dict[str, tuple[str, list[str], Meaning]] = {}

@@ -17,13 +17,14 @@ from meganeura_dsl.diagnostics.problem import Applicability
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.pipeline import check, loader_beside
 from meganeura_dsl.resources import standard_models
+from tests.effort import effort
 
 FOLDER = Path(str(standard_models()))
-MOST = 3
+MOST = effort(2, 3)
 """Places of a small program in which one kind of mistake is planted."""
 ROUNDS = 4
 """Fixes, one after the other."""
-LIBRARY = ("resnet", "vit", "unet", "mobilenet_v3", "gpt2")
+LIBRARY = effort(("resnet", "gpt2"), ("resnet", "vit", "unet", "mobilenet_v3", "gpt2"))
 """Programs of the library with one mistake of each kind."""
 
 SMALL = {

@@ -33,6 +33,7 @@ from tests.dsl.transforms.egraph.fusion_cases import (
     softmax,
 )
 from tests.dsl.transforms.egraph.net import Net
+from tests.effort import effort
 
 EXTREME = (0.0, 1.0, -1.0, 1e-38, 1e-30, -1e-20, 1e10, 1e19, -1e19, 1e30, 3e38, -3e38)
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "optimizer.md"
@@ -127,14 +128,19 @@ def test_numbers_stay_numbers(name: str, mode: Mode, make: Make) -> None:
         graph = net.graph(make(net, draw))
         return graph, drawn(draw, graph)
 
+    tried: list[tuple[Graph, Feeds]] = []
+
     @settings(max_examples=2)
     @given(examples())
     def holds(example: tuple[Graph, Feeds]) -> None:
-        graph, feeds = example
-        assert_numbers_stay(graph, mode, feeds)
+        tried.append(example)
+        if effort(usual=False, nightly=True):
+            assert_numbers_stay(example[0], mode, example[1])
 
     assert name in rules_by_name()
     holds()
+    graph, feeds = tried[-1]  # by day the only one; the first of two is the smallest
+    assert_numbers_stay(graph, mode, feeds)
 
 
 @pytest.mark.parametrize(("op", "number"), [(Mul(), 0.0), (Mul(), 0.25), (Div(), 4.0)])

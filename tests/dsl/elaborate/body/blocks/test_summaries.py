@@ -323,7 +323,7 @@ def layers(seed: int) -> str:
     return text
 
 
-@pytest.mark.parametrize("seeds", [range(at, at + 8) for at in range(0, effort(24, 480), 8)])
+@pytest.mark.parametrize("seeds", [range(at, at + 8) for at in range(0, effort(8, 480), 8)])
 def test_random_layers_are_what_they_are_when_each_is_elaborated(
     seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
