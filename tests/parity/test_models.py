@@ -17,7 +17,8 @@ from tests.parity.models import Case
 pytestmark = pytest.mark.parity
 
 every_small_model = pytest.mark.parametrize("case", SMALL, ids=str)
-every_family = pytest.mark.parametrize("case", FAMILIES, ids=str)
+IN_DOUBLE, IN_SINGLE = effort((FAMILIES[::2], FAMILIES[1::2]), (FAMILIES, FAMILIES))
+"""Models that are trained in double precision, and in single: by day each in one of them."""
 
 
 @every_small_model
@@ -60,13 +61,13 @@ def test_the_output_in_training_is_of_the_batch() -> None:
         assert np.abs(found - kept).max() > 0.01
 
 
-@every_family
+@pytest.mark.parametrize("case", IN_DOUBLE, ids=str)
 @pytest.mark.parametrize("optimizer", effort(["adam"], list(models.OPTIMIZERS)))
 def test_weights_after_five_steps(case: Case, optimizer: str) -> None:
     models.assert_same_weights_after_steps(case, optimizer)
 
 
-@every_family
+@pytest.mark.parametrize("case", IN_SINGLE, ids=str)
 def test_five_steps_in_single_precision_and_back_to_pytorch(case: Case) -> None:
     module = models.reference(case)
     values = models.weights(case, module)
