@@ -41,4 +41,5 @@ def test_two_devices_stay_together(cpu: np.ndarray, tmp_path: Path) -> None:
 
 
 def test_a_seed_repeats_a_run_bit_for_bit(cpu: np.ndarray, tmp_path: Path) -> None:
-    np.testing.assert_array_equal(losses("cpu", tmp_path / "again", WHOLE), cpu)
+    again = losses("cpu", tmp_path / "again", BEGINNING)
+    np.testing.assert_array_equal(again, cpu[:STEPS])

@@ -47,10 +47,14 @@ train fit(x: [batch, 2]):
 
 
 def nodes() -> Iterator[tuple[Path, ast.AST]]:
+    """The syntax of files that have a forbidden word in them, as a name or otherwise."""
+    words = re.compile("|".join({*FORBIDDEN_CALLS, *FORBIDDEN_MODULES, "allow_pickle"}))
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                yield path, node
+            text = path.read_text(encoding="utf-8")
+            if words.search(text):
+                for node in ast.walk(ast.parse(text)):
+                    yield path, node
 
 
 def test_nothing_evaluates_text() -> None:

@@ -13,6 +13,10 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
+SHORT = {"train": ("--set", "epochs=1", "--device", "cpu"), "fit": ("--device", "cpu")}
+"""Options for commands that would otherwise take long."""
+
+
 def blocks(language: str, section: str) -> list[str]:
     """The code blocks of one section."""
     (text,) = re.findall(rf"^## {section}$(.*?)(?=^## )", README, re.DOTALL | re.MULTILINE)
@@ -30,8 +34,7 @@ def test_a_command_shown_succeeds(
     meganeura: Command, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    short = ["--set", "epochs=1", "--device", "cpu"] if arguments[0] == "train" else []
-    assert meganeura(*arguments, *short).code == 0
+    assert meganeura(*arguments, *SHORT.get(arguments[0], ())).code == 0
 
 
 def test_the_tour_leads_to_its_end(
@@ -41,7 +44,7 @@ def test_the_tour_leads_to_its_end(
     (program,) = blocks("mgn", "A tour of five minutes")
     (tmp_path / "tour.mgn").write_text(program)
     for arguments in commands("A tour of five minutes"):
-        assert meganeura(*arguments).code == 0
+        assert meganeura(*arguments, *SHORT.get(arguments[0], ())).code == 0
     (script,) = blocks("py", "A tour of five minutes")
     (tmp_path / "tour.py").write_text(script)
     runpy.run_path("tour.py")

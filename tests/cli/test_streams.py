@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.shared_entries import cache_of_processes
+
 PROGRAM = """\
 block Net()(x: [n, 3]) -> [n, 2] = x |> fc: linear(2)
 
@@ -32,6 +34,7 @@ VARIABLES = {
     "M_PYTHON": sys.executable,
     "M_COMMAND": "import meganeura.cli.main as m; m.main()",
     "NO_COLOR": "1",
+    "MEGANEURA_CACHE": cache_of_processes(),
 }
 pytestmark = pytest.mark.skipif(not BASH, reason="there is no bash")
 

@@ -21,6 +21,7 @@ from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice, Rendezv
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
+from tests.shared_entries import cache_of_processes
 
 SHORT = ("--device", "cpu", "--set", "epochs=2", "--set", "batch=128", "--set", "log_every=10")
 
@@ -338,6 +339,7 @@ def test_an_interrupt_ends_the_run_with_a_checkpoint(
     with subprocess.Popen(
         [sys.executable, "-c", command, "train", "digits_mlp", *options],
         cwd=tmp_path,
+        env={**os.environ, "MEGANEURA_CACHE": cache_of_processes()},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -362,6 +364,7 @@ def test_a_folder_is_trained_in_by_one_process(meganeura: Command, tmp_path: Pat
     with subprocess.Popen(
         [sys.executable, "-c", command, "train", "digits_mlp", *options],
         cwd=tmp_path,
+        env={**os.environ, "MEGANEURA_CACHE": cache_of_processes()},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
