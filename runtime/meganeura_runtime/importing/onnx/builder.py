@@ -270,6 +270,20 @@ class Builder(Statements):
         self.moves[built.id] = (x, move)
         return built
 
+    def _swapped_last(self, x: Tensor) -> Tensor:
+        """`x`, of which the last two axes are swapped at last where a rearrangement turned them.
+
+        A product reads matrices either way, and attention is found by keys that are turned alone.
+        """
+        found = self.moves.get(x.id)
+        whole = found[1].before_swap if found is not None else None
+        if found is None or whole is None or whole.is_nothing:
+            return x
+        apart = self._moved(found[0], whole)
+        *rest, row, column = ((axis,) for axis in range(x.rank))
+        swap = Move((*rest, row, column), (*rest, column, row))
+        return self.call("rearrange", apart, swap.pieces(self.letters(x.rank)), shape=x.shape)
+
     def _groups(self, left: Shape, right: Shape) -> list[tuple[Shape, Shape]]:
         """Runs of axes of both shapes that have the same number of elements, as short as can be."""
         groups: list[tuple[Shape, Shape]] = []
@@ -393,6 +407,7 @@ class Builder(Statements):
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """The product of matrices, whose other axes are equal."""
+        b = self._swapped_last(b)
         pieces = (Ref(a.id, Level.PRODUCT), " @ ", Ref(b.id, Level.SIGN))
         shape = (*a.shape[:-1], b.shape[-1])
         return self.add(Code(pieces, Level.PRODUCT), a.dtype, shape)

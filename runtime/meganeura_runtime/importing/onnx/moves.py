@@ -55,6 +55,17 @@ class Move:
         return both if both is not None and both.is_unambiguous else None
 
     @property
+    def before_swap(self) -> "Move | None":
+        """The one that swaps the last two axes after it makes this, if this turns those around."""
+        if len(self.target) < 2:
+            return None
+        *rest, row, column = self.target
+        order = [factor for axis in self.source for factor in axis]
+        if not row or not column or order.index(row[0]) < order.index(column[0]):
+            return None
+        return Move(self.source, (*rest, column, row))
+
+    @property
     def is_unambiguous(self) -> bool:
         """True if no two axes are written in the same way."""
         sizes = [each.size for axis in self.source for each in axis if isinstance(each, Fixed)]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -376,3 +376,18 @@ def test_halves_have_parameters_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
     back = import_onnx(tmp_path / "net.onnx", tmp_path / "net.mgn")
     assert "f16[n, 3, 5]) -> f16[n, 3]" in back.program.read_text()
+
+
+@pytest.mark.parametrize("orders", [[[0, 2, 1, 3], [0, 1, 3, 2]], [[0, 2, 3, 1]]])
+def test_keys_are_turned_as_the_library_turns_them(
+    orders: Sequence[Sequence[int]], tmp_path: Path
+) -> None:
+    """However a file does it, so that attention is found."""
+    nodes = [helper.make_node("Reshape", ["x", "heads"], ["k0"])]
+    for at, order in enumerate(orders):
+        nodes.append(helper.make_node("Transpose", [f"k{at}"], [f"k{at + 1}"], perm=order))
+    nodes.append(helper.make_node("MatMul", ["q", f"k{len(orders)}"], ["y"]))
+    weights = {"heads": np.array([0, 0, 2, 4])}
+    given = [value("q", ["n", 2, "s", 4]), value("x", ["n", "s", 8])]
+    made = imported(model(nodes, given, [value("y", ["n", 2, "s", "s"])], weights), tmp_path)
+    assert "-> [a, 2, b, c]), [a, b, c, d] -> [a, b, d, c])" in body(made)

@@ -96,3 +96,16 @@ def test_a_transposed_axis_is_split_where_it_is() -> None:
             if both is not None and (whole := both.then(last)) is not None:
                 np.testing.assert_array_equal(moved(whole, x), there.T)
     assert as_one > 20
+
+
+def test_a_swap_of_the_last_axes_is_apart() -> None:
+    """Of keys: split into heads, and those transposed and then turned, or both at once."""
+    x = np.arange(2 * 5 * 12).reshape(2, 5, 12)
+    split = split_and_joined([((2,), (2,)), ((5,), (5,)), ((12,), (3, 4))])
+    keys = split.then(turned((0, 2, 1, 3)))
+    both = split.then(turned((0, 2, 3, 1)))
+    assert keys is not None
+    assert both is not None
+    assert keys.before_swap is None
+    assert both.before_swap == keys
+    np.testing.assert_array_equal(moved(keys, x).swapaxes(2, 3), moved(both, x))
