@@ -52,13 +52,13 @@ class Meeting(Enum):
     """The way examples meet in a value that has no axis of them."""
 
     NOT = "not"
-    """It depends on no example, nor on how many there are in a batch."""
+    """The value depends on no example, nor on their number."""
     SUM = "sum"
-    """It is a sum over the examples."""
+    """The value is a sum over the examples."""
     MAX = "max"
-    """It is the largest over the examples."""
+    """The value is the largest over the examples."""
     AFTER = "after"
-    """It is a function of such values."""
+    """The value is a function of such values."""
 
 
 Kind = Meeting | int | None

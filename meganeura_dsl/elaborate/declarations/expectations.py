@@ -58,7 +58,7 @@ class Subject:
 
     @property
     def key(self) -> tuple[ast.Model | ast.Block, str]:
-        """The same for all expectations of the same."""
+        """The key of the subject, equal for expectations of the same one."""
         return self.declaration, repr(sorted(self.config.items()))
 
     def elaborated(self, inputs: Inputs, summaries: Summaries | None) -> Elaboration:

@@ -6,7 +6,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import Example, example_rem
 
 
 class BlockDoesNotFit(LocatedProblem, code="E0221", topic="block argument"):
-    """A block is given as an argument, and does not do what the block that takes it relies on."""
+    """A block argument lacks the shapes or the facts that the block which takes it relies on."""
 
     given: str
     parameter: str

@@ -72,7 +72,7 @@ class Applied:
         self.blocks |= other.blocks
 
     def moved(self, by: int) -> Applied:
-        """The same, so much deeper."""
+        """The same applications with their depths increased by a number."""
         return Applied({each: depth + by for each, depth in self.depths.items()}, self.blocks)
 
 

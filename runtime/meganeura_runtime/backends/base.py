@@ -33,7 +33,7 @@ class Computed(Outputs):
         self._arrays = arrays
 
     def request(self) -> None:
-        """They are here."""
+        """Does nothing, as they are on the host."""
 
     def __getitem__(self, name: str) -> Array:
         return np.array(self._arrays[name])

@@ -40,7 +40,7 @@ class GraphEntry:
 
 @dataclass(frozen=True)
 class RewrittenEntry:
-    """Both graphs."""
+    """The cached rewrites of a graph: of the step, and of what it is loaded with."""
 
     graph: GraphEntry
     load: GraphEntry

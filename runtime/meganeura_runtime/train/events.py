@@ -74,7 +74,7 @@ class Compiling:
 
 @dataclass(frozen=True)
 class Compiled:
-    """They are."""
+    """The kernels are compiled."""
 
     kernels: int
     seconds: float

@@ -235,7 +235,7 @@ class WinogradImages(Winograd, abstract=True):
         return pixels[:, :, :height, :width]
 
     def untiled_value(self, build: Builder, products: Value) -> Value:
-        """The same in primitives."""
+        """`untiled` as a graph of primitives."""
         m, k = self.outputs, products.type.shape[1]
         down, across = map(self._tiles, self.spatial)
         shape = (self.size, self.size, k, self.images, down, across)

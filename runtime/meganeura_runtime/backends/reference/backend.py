@@ -30,7 +30,7 @@ class ReferenceBackend(Backend):
         return (DeviceRow(self.name, "NumPy, the reference", "always there"),)
 
     def require(self, name: str) -> None:
-        """It is always there."""
+        """Does nothing, as NumPy is always there."""
 
     def preferred(self) -> str:
         """The CPU, whatever it is."""

@@ -81,7 +81,7 @@ class WebGpuSession(Session):
 
     @property
     def ahead(self) -> int:
-        """So many that the device is never without one."""
+        """The number of steps that keeps the device busy while the host prepares the next."""
         return AHEAD
 
     @property

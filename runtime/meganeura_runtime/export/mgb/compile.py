@@ -81,7 +81,7 @@ class TokenModel:
         return self.elaborated(tokens, capacity).graph
 
     def step(self, tokens: int, capacity: int) -> Graph:
-        """The same as it runs."""
+        """The graph as it runs: shared forms, and packed parameters."""
         return pack_parameters(shared_form(self.graph(tokens, capacity), self.rules), self.levels)
 
     def draw(self, vocabulary: int, draw: Draw) -> Graph:

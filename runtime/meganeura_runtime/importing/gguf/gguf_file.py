@@ -135,7 +135,7 @@ class _Header:
         return GgufFile(self._path, metadata, placed)
 
     def _named(self, count: int, what: str, read: Callable[[str], Any]) -> dict[str, Any]:
-        """So many things that begin with their names."""
+        """Reads `count` entries, each behind its name, by name."""
         found: dict[str, Any] = {}
         for _ in range(count):
             name = self._text(LONGEST_NAME)

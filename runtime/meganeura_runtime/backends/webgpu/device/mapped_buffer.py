@@ -33,7 +33,7 @@ class MappedBuffer:
         return self.status is not None
 
     def ask(self) -> None:
-        """Have it here once the submissions so far are done with it."""
+        """Ask for the buffer to be mapped once the submissions so far are done with it."""
         library = self._library
         self.status = None
         _asked[id(self)] = self

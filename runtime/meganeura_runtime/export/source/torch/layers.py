@@ -166,7 +166,7 @@ def _reference(writer: TorchWriter, node: ast.Call) -> str | None:
 def _called(
     writer: TorchWriter, node: ast.Call, target: str, events: Sequence[Event], given: Given
 ) -> Code:
-    """A layer with weights, called."""
+    """Returns the call of a layer with weights."""
     if library.is_torch(events):
         first = given[events[0].child.block.inputs[0].name]
         return call(target, first)
