@@ -109,7 +109,7 @@ def test_the_chain_is_found_in_the_places_that_the_second_graph_is_due_to() -> N
     guide = guide_of(done.evidence.explored, before, done.evidence.saturated, "train")
     narrow = relevant(guide, read_nodes(after))
     assert len(narrow.rules) < len(guide.rules) / 2
-    assert len(narrow.anchors) == len(narrow.rules)
+    assert len(narrow.starts) == len(narrow.rules)
     chain = ChainSearch(before, after, {}, narrow).run()
     assert chain is not None
     assert {step.rule.name for step in chain.steps} <= {rule.name for rule in narrow.rules}

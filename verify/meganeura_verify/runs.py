@@ -86,17 +86,17 @@ class Replay(Equalities):
         """True if an atom holds for what its variables are bound to."""
         match atom:
             case "node", name, op, arguments:
-                found = self.find(self.node_of(op, [self.value(each, bound) for each in arguments]))
+                found = self.find(self.node_of(op, self.values_of(arguments, bound)))
                 return found is not None and self.root(found) == self.root(bound[name][1])
             case "row", table, arguments:
-                return self._states(table, tuple(self.value(each, bound) for each in arguments))
+                return self._states(table, tuple(self.values_of(arguments, bound)))
             case "value", name, number:
                 value = self.value(number, bound)
                 return self.root(bound[name][1]) == self.root(self.values[value])
             case _:
                 *kind, left, right = atom
-                values = [self.canonical(self.value(each, bound)) for each in (left, right)]
-                return _compare(kind[-1], *values)
+                values = self.values_of((left, right), bound)
+                return _compare(kind[-1], *map(self.canonical, values))
 
     def apply(self, rule: Rule, bound: Mapping[str, Value]) -> None:
         """Add what a rule states; raises `CertificateError` where something it asks for lacks.
@@ -129,13 +129,21 @@ class Replay(Equalities):
         """The value of a term without ops."""
         return evaluate(term, bound, self.type_of)
 
+    def values_of(self, terms: Sequence[Term], bound: Mapping[str, Value]) -> list[Value]:
+        """The values of terms without ops."""
+        return [evaluate(each, bound, self.type_of) for each in terms]
+
     def node_of(self, op: str, values: list[Value]) -> Node:
         """A node of an op: operands first, then attributes, and the type at the end."""
         operands: list[int] = []
-        while values and isinstance(values[0], tuple) and values[0][:1] in (("node",), ("nodes",)):
-            tag, numbers = values.pop(0)
+        known = 0
+        for value in values:
+            if not isinstance(value, tuple) or not value or value[0] not in NODE_TAGS:
+                break
+            tag, numbers = value
             operands += [numbers] if tag == NODE_TAGS[0] else numbers
-        *attributes, of = values
+            known += 1
+        *attributes, of = values[known:]
         require(isinstance(of, tuple) and of[:1] == ("type",), f"`{op}` without a type")
         return op, tuple(operands), tuple(attributes), of
 
@@ -206,6 +214,10 @@ def check_runs(certificate: Json) -> list[Json]:
 
 def value_of(data: Json) -> Value:
     """A value of JSON: `{"node": 3}`, `{"nodes": [3, 4]}`, `{"type": ["f32", [2]]}` or `[2]`."""
+    if isinstance(data, list):
+        return _integers(data)
+    if not isinstance(data, dict):
+        return data
     match data:
         case {"node": int(number)}:
             return ("node", number)
@@ -215,14 +227,13 @@ def value_of(data: Json) -> Value:
             return ("type", dtype, _integers(shape))
         case {"body": str(text)}:
             return ("body", text)
-        case list():
-            return _integers(data)
         case _:
-            return data
+            raise CertificateError(f"{data} is no value")
 
 
 def _integers(items: list[Json]) -> tuple[int, ...]:
-    require(all(type(each) is int for each in items), f"{items} are no integers")
+    if not {int}.issuperset(map(type, items)):
+        raise CertificateError(f"{items} are no integers")
     return tuple(items)
 
 

@@ -233,7 +233,7 @@ class ChainSearch:
         self._after, self._wanted = after, read_nodes(after)
         self._derivation = Derivation(before, bodies)
         self._classes = self._known_classes()
-        self._seen = set[tuple[str, tuple[tuple[str, Value], ...]]]()
+        self._seen = set[tuple[str, tuple[Value, ...]]]()
 
     def run(self) -> Chain | None:
         """The steps that are needed; None if the rules that matched do not lead there.
@@ -267,23 +267,22 @@ class ChainSearch:
         for number, of in enumerate(self._classes):
             roots.setdefault(of, set()).add(derivation.root(number))
         for rule in guide.rules:
-            anchor = guide.anchors.get(rule.name)
-            if anchor is None:
+            starts = guide.starts.get(rule.name)
+            if starts is None:
                 found = matcher.matches(rule)
             else:
-                name, classes = anchor
                 found = (
                     bound
+                    for name, classes in starts.items()
                     for of in classes
-                    if is_new or not changed.isdisjoint(guide.read.get((rule.name, of), changed))
+                    if is_new
+                    or not changed.isdisjoint(guide.read.get((rule.name, name, of), changed))
                     for root in roots.get(of, ())
                     for bound in matcher.matches_at(rule, name, root)
                 )
             for bound in found:
-                key = (
-                    rule.name,
-                    tuple((n, derivation.canonical(v)) for n, v in sorted(bound.items())),
-                )
+                values = (derivation.canonical(bound[name]) for name in rule.variables)
+                key = rule.name, tuple(values)
                 if key not in self._seen:
                     self._seen.add(key)
                     yield Step(rule, bound)
@@ -335,7 +334,7 @@ class ChainSearch:
         for place in whole.needed(nodes, pairs):
             step = whole.steps[place]
             anchor = self._guide.anchors.get(step.rule.name)
-            classes.append(-1 if anchor is None else self._classes[step.bound[anchor[0]][1]])
+            classes.append(-1 if anchor is None else self._classes[step.bound[anchor][1]])
             bound = {name: _renumbered(value, numbers) for name, value in step.bound.items()}
             short.add(Step(step.rule, bound))
             numbers.update(zip(whole.built[place], short.built[-1], strict=True))

@@ -15,6 +15,9 @@ from meganeura_dsl.transforms.egraph.rules.rule import Rewrite
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode, rule_sets
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import SaturatedGraph, constant_values
 
+Place = tuple[str, str, int]
+"""A rule, one of its variables, and the class that this is."""
+
 
 @dataclass(frozen=True)
 class Guide:
@@ -24,16 +27,16 @@ class Guide:
     """The values of the first graph, their loops with the bodies that replace them, and classes."""
     classes: Mapping[Node, int]
     """The class of a node whose operands are classes."""
-    anchors: Mapping[str, tuple[str, frozenset[int]]]
-    """For rules that are looked for in some classes: the variable that is such a class."""
+    anchors: Mapping[str, str]
+    """For rules that the e-graph has noted: the variable that is the class which it noted."""
+    starts: Mapping[str, Mapping[str, frozenset[int]]]
+    """For rules that are looked for in some classes: the variables that are such a class."""
     rules: Sequence[Rule]
     """The rules that matched."""
     known: Collection[int] = ()
     tiles: Sequence[tuple[int, ...]] = ()
-    read: Mapping[tuple[str, int], frozenset[int]] = field(
-        default_factory=dict[tuple[str, int], frozenset[int]]
-    )
-    """The classes that a rule reads where its anchor is a class; all, where that is not said."""
+    read: Mapping[Place, frozenset[int]] = field(default_factory=dict[Place, frozenset[int]])
+    """The classes that a rule reads at a place; all, where that is not said."""
 
     @cached_property
     def ops(self) -> frozenset[str]:
@@ -50,7 +53,8 @@ def rules_text() -> str:
 def guide_of(graph: Graph, record: Json, saturated: SaturatedGraph, mode: Mode) -> Guide:
     """Returns the classes and rules in the e-graph of a graph, which is given with its record."""
     found = saturated.found
-    anchors: dict[str, tuple[str, frozenset[int]]] = {}
+    anchors: dict[str, str] = {}
+    starts: dict[str, dict[str, frozenset[int]]] = {}
     rules: list[Rule] = []
     for each in (rule for every in rule_sets(mode) for rule in every.rules):
         about = "e" if isinstance(each, Rewrite) else each.about
@@ -58,11 +62,13 @@ def guide_of(graph: Graph, record: Json, saturated: SaturatedGraph, mode: Mode) 
             where = frozenset(n for n, names in found.why.items() if each.name in names)
             if not where:
                 continue
-            anchors[each.name] = about, where
+            anchors[each.name] = about
+            starts[each.name] = {about: where}
         rules.append(_rules()[each.name])
     known = constant_values(graph) if mode == "infer" else []
     values = [*zip(read_nodes(record), found.values, strict=True)]
-    return Guide(values, _classes(found), anchors, rules, frozenset(known), saturated.tiles)
+    tiles = saturated.tiles
+    return Guide(values, _classes(found), anchors, starts, rules, frozenset(known), tiles)
 
 
 def _classes(found: EGraphSnapshot) -> dict[Node, int]:

@@ -16,7 +16,7 @@ from meganeura_verify.equalities import Node
 from meganeura_verify.runs import Rule
 from meganeura_verify.terms import Term, is_op, is_variable
 
-from meganeura_dsl.transforms.egraph.certificates.guide import Guide
+from meganeura_dsl.transforms.egraph.certificates.guide import Guide, Place
 from meganeura_dsl.transforms.egraph.certificates.pattern_matching import (
     is_variadic,
     plan_of,
@@ -26,12 +26,12 @@ Sets = dict[str, frozenset[int]]
 """The classes that each variable may be."""
 Columns = list[frozenset[int] | None]
 """The classes in each column of a table's rows; None for what is no class, or not known."""
-Place = tuple[int, tuple[int, ...]]
+Occurrence = tuple[int, tuple[int, ...]]
 """A node of some op: its class and those of its operands."""
 Start = tuple[Rule, str, int]
 """A rule, one of its variables and the class that this is; an empty name and -1 for any."""
-Rows = tuple[str, int]
-"""The rows of a table whose first item is a class."""
+Rows = tuple[str, int, int]
+"""A table, a column, and the class that is there: the rows of which that is true."""
 
 
 def relevant(guide: Guide, after: Iterable[Node]) -> Guide:
@@ -44,9 +44,9 @@ class _Relevance:
 
     def __init__(self, guide: Guide) -> None:
         self._guide = guide
-        self._of_op: dict[str, list[Place]] = {}
-        self._of_class: dict[tuple[str, int], list[Place]] = {}
-        self._of_operand: dict[tuple[str, int, int], list[Place]] = {}
+        self._of_op: dict[str, list[Occurrence]] = {}
+        self._of_class: dict[tuple[str, int], list[Occurrence]] = {}
+        self._of_operand: dict[tuple[str, int, int], list[Occurrence]] = {}
         for (op, operands, _, _), owner in guide.classes.items():
             place = owner, operands
             self._of_op.setdefault(op, []).append(place)
@@ -58,7 +58,7 @@ class _Relevance:
         self._stating: dict[str, list[tuple[Rule, Sequence[Term]]]] = {}
         """The rules that state rows of a table, with the terms of a row."""
         for rule in guide.rules:
-            for number in guide.anchors[rule.name][1] if rule.is_rewrite else ():
+            for number in guide.starts[rule.name]["e"] if rule.is_rewrite else ():
                 self._rewrites.setdefault(number, []).append(rule)
             for table, arguments in rule.rows:
                 self._stating.setdefault(table, []).append((rule, arguments))
@@ -91,25 +91,19 @@ class _Relevance:
 
     def _guide_to_found(self) -> Guide:
         places: dict[str, dict[str, set[int]]] = {}
-        read: dict[tuple[str, int], frozenset[int]] = {}
+        read: dict[Place, frozenset[int]] = {}
         for (rule, name, number), found in self._found.items():
             if found is not None:
                 places.setdefault(rule.name, {}).setdefault(name, set()).add(number)
-                read[rule.name, number] = frozenset[int]().union(*found.values())
-        anchors: dict[str, tuple[str, frozenset[int]]] = {}
-        for rule, names in places.items():
-            known = self._guide.anchors.get(rule)
-            if len(names) == 1 and "" not in names:
-                (name, numbers), *_ = names.items()
-                if known is None or known[0] == name:
-                    within = numbers if known is None else known[1] & numbers
-                    anchors[rule] = name, frozenset(within)
-                    continue
-            if known is not None:
-                anchors[rule] = known
-            read = {place: each for place, each in read.items() if place[0] != rule}
+                read[rule.name, name, number] = frozenset[int]().union(*found.values())
+        starts = {
+            rule: {name: frozenset(numbers) for name, numbers in names.items()}
+            for rule, names in places.items()
+            if "" not in names
+        }
+        everywhere = {rule: known for rule, known in self._guide.starts.items() if rule in places}
         rules = [rule for rule in self._guide.rules if rule.name in places]
-        return replace(self._guide, anchors=anchors, rules=rules, read=read)
+        return replace(self._guide, starts={**everywhere, **starts}, rules=rules, read=read)
 
     def _ask(self, number: int, op: str) -> None:
         """Ask for the nodes of an op in a class."""
@@ -122,18 +116,21 @@ class _Relevance:
                 self._want((rule, "e", number))
 
     def _want(self, start: Start) -> None:
+        rule, name, number = start
         if start not in self._found:
             self._found[start] = None
-            self._waiting[start] = None
+            noted = self._guide.starts.get(rule.name, {}).get(name)
+            if noted is None or number in noted:
+                self._waiting[start] = None
 
     def _rows(self, rows: Rows, reader: Start) -> Columns:
         """Ask for rows; returns their columns so far, and whoever reads them is followed again."""
-        table, number = rows
+        table, column, number = rows
         self._readers.setdefault(rows, set()).add(reader)
         if rows not in self._columns:
             self._columns[rows] = []
             for rule, arguments in self._stating[table]:
-                start = _start(rule, arguments, number)
+                start = _start(rule, arguments[column], number)
                 self._stated.setdefault(start, []).append((rows, arguments))
                 self._want(start)
                 found = self._found[start]
@@ -192,7 +189,7 @@ class _Relevance:
 
     def _candidates(
         self, owner: str, op: str, arguments: Sequence[Term], found: Mapping[str, frozenset[int]]
-    ) -> Iterator[Place]:
+    ) -> Iterator[Occurrence]:
         known = [] if is_variadic(op) else enumerate(arguments)
         bound = [(index, found[str(term)]) for index, term in known if term in found]
         if owner in found:
@@ -208,12 +205,13 @@ class _Relevance:
 
     def _row(self, table: str, arguments: Sequence[Term], found: Sets, reader: Start) -> bool:
         """Ask for the rows that an atom may mean; false if there are none."""
-        first = found.get(str(arguments[0]))
-        if first is None:
+        column = next((place for place, term in enumerate(arguments) if term in found), None)
+        if column is None:
             for rule, _ in self._stating[table]:
                 self._want((rule, "", -1))
             return True
-        several = [columns for number in first if (columns := self._rows((table, number), reader))]
+        asked = ((table, column, number) for number in found[str(arguments[column])])
+        several = [columns for rows in asked if (columns := self._rows(rows, reader))]
         for index, term in enumerate(arguments):
             classes = [columns[index] for columns in several]
             if not is_variable(term) or None in classes:
@@ -223,9 +221,9 @@ class _Relevance:
         return bool(several)
 
 
-def _start(rule: Rule, row: Sequence[Term], number: int) -> Start:
-    """Where to follow a rule that states rows of a class: from that, if a variable is the class."""
-    return (rule, str(row[0]), number) if is_variable(row[0]) else (rule, "", -1)
+def _start(rule: Rule, term: Term, number: int) -> Start:
+    """Where to follow a rule that states a row with a class: from that, if it is a variable."""
+    return (rule, str(term), number) if is_variable(term) else (rule, "", -1)
 
 
 def _manifold(values: Sequence[tuple[Node, int]]) -> frozenset[int]:
