@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.blocks.layer_summaries import with_summaries
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
@@ -15,7 +15,7 @@ from meganeura_dsl.elaborate.declarations.models import (
     elaborate_block,
     elaborate_model,
 )
-from meganeura_dsl.elaborate.problems.location import Location, counted
+from meganeura_dsl.elaborate.problems.location import LocatedProblem, Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnreadName, WrongKind
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere, IndexOverrun
@@ -45,6 +45,10 @@ from meganeura_dsl.syntax import ast
 
 Elaborate = Callable[[LinkedModule, ast.Model, Mapping[str, StaticValue]], Elaboration]
 """The graph of a model under a configuration; whoever checks a file keeps those it has."""
+
+
+_OF_INPUTS = frozenset(("E0302", "E0307", "E0308"))
+"""The codes of inputs of another number, kind or shape."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,7 @@ class Expectations:
         try:
             elaboration = self._elaborated(subject, types, frame.facts if node.where else None)
         except ProblemError as error:
-            raise _asked(error, node) from error
+            raise self._asked(error, subject, node, types) from error
         self._mapped[subject.key] = elaboration
         wanted = tuple(_written_type(type_, frame) for type_ in node.results)
         found = tuple(value.type for value in elaboration.graph.outputs.values())
@@ -179,6 +183,39 @@ class Expectations:
             )
         return elaboration
 
+    def _asked(
+        self,
+        error: ProblemError,
+        subject: Subject,
+        node: ast.ExpectMaps,
+        types: tuple[TensorType, ...],
+    ) -> ProblemError:
+        """The problem that an expectation has, with its line where the sizes are what is wrong.
+
+        A model that holds for the inputs it declares is not to blame for those of an expectation.
+        """
+        problem, model = error.problem, subject.declaration
+        if isinstance(problem, IndexOverrun):
+            return ProblemError(replace(problem, applied=node.span))
+        if not isinstance(model, ast.Model) or not isinstance(problem, LocatedProblem):
+            return error
+        if not model.span.contains(problem.location.span):
+            return error
+        try:
+            known = self._elaborate(subject.module, model, subject.config)
+        except ProblemError:
+            return error
+        if problem.code not in _OF_INPUTS:
+            return ProblemError(replace(problem, location=Location(node.span)))
+        takes = ", ".join(map(_shown, known.inputs.values()))
+        given = ", ".join(map(_shown, types))
+        span = node.call.span
+        if node.inputs:
+            span = replace(node.inputs[0].span, end=node.inputs[-1].span.end)
+        what = f"the input of `{node.call.callee}`"
+        cure = Help("by its declaration it is", f"expect {node.call.span.text} maps {takes} -> ...")
+        return ProblemError(ExpectationFailed(Location(span), what, given, takes, cure))
+
     def _elaborated(
         self, subject: Subject, types: tuple[TensorType, ...], facts: Facts | None
     ) -> Elaboration:
@@ -191,13 +228,6 @@ class Expectations:
             self._summaries,
             lambda summaries: subject.elaborated(Inputs(types, facts=facts), summaries),
         )
-
-
-def _asked(error: ProblemError, node: ast.ExpectMaps) -> ProblemError:
-    """The problem that an expectation has, with its line where the sizes are what is wrong."""
-    if isinstance(error.problem, IndexOverrun):
-        return ProblemError(replace(error.problem, applied=node.span))
-    return error
 
 
 def _frame(module: LinkedModule) -> Frame:
@@ -256,6 +286,11 @@ def _check_tensors(module: LinkedModule, node: ast.ExpectHolds, elaboration: Ela
         if at <= last:
             raise ProblemError(NotHeld(location, subject, wanted, after=order[last]))
         last = at
+
+
+def _shown(type_: TensorType) -> str:
+    """A type as a signature has it: `[n, 3]`, `i32[n]`."""
+    return str(type_).removeprefix("f32")
 
 
 def pattern_of(shape: Shape) -> str:

@@ -31,8 +31,7 @@ class Clause:
 
     def edit(self, fact: str) -> Edit | None:
         """The edit that states a fact; None if the fact uses what the block has no name for."""
-        words = set(re.findall(r"[A-Za-z_]\w*", fact)) - {"and", "or", "not"}
-        if not words <= self.names:
+        if self.unknown(fact):
             return None
         if self.before:
             return Edit(self.span, f"{self.lead}{fact}, ")
@@ -42,6 +41,11 @@ class Clause:
         line = self.span.source.line(self.span.line)
         is_long = self.lead == FIRST and len(line) + len(self.lead) + len(fact) > WIDTH
         return Edit(self.span, ("\n    where " if is_long else self.lead) + fact)
+
+    def unknown(self, fact: str) -> tuple[str, ...]:
+        """The names in a fact that the block has none for here, such as the index of a loop."""
+        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", fact))
+        return tuple(each for each in words if each not in {"and", "or", "not", *self.names})
 
     def _implied_by(self, fact: str) -> Span | None:
         """The clause `h % 2 == 0` before, in whose place `h % 4 == 0` can stand."""
@@ -87,6 +91,12 @@ class Location:
             text = f"{text}, before this clause"
         if self.where is not None and not self.path_condition:
             edit = self.where.edit(fact)
+            unknown = self.where.unknown(fact)
+            if unknown and not self.where.before:
+                return Help(
+                    f"`where` has no name for {quoted(unknown, 'and')} and cannot state `{fact}`:\n"
+                    "are the axis and the numbers here the ones that are meant?"
+                )
         return Help(text, f"where {fact}") if edit is None else suggested_fix(text, edit)
 
     def remarks(self) -> tuple[Remark, ...]:

@@ -19,12 +19,13 @@ class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
     what: str
     expected: str
     found: str
+    cure: Help = Help("mend the program, or if it is meant so, the expectation")
 
     def report(self) -> Report:
         return self.words(
             f"{self.what} is not as expected",
             f"expected {self.expected}\nfound    {self.found}",
-            cure=Help("mend the program, or if it is meant so, the expectation"),
+            cure=self.cure,
         )
 
 

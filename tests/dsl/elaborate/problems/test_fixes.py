@@ -119,6 +119,21 @@ def test_a_guess_is_no_fix(text: str) -> None:
     assert fixed(text) == text
 
 
+def test_a_fact_about_the_index_of_a_loop_is_no_clause() -> None:
+    """`where` is read before the loop; the axis is more often the wrong one."""
+    text = (
+        "block A(e)(x: [n, d]) -> [d]:\n"
+        "  y = zeros([d])\n"
+        "  for i in 0..e:\n"
+        "    y = y + x[i]\n"
+        "  return y\n"
+    )
+    (report,) = check(Source("net.mgn", text), nothing_to_import).reports
+    assert report.help is not None
+    assert report.help.text.startswith("`where` has no name for `i` and cannot state `n >= i + 1`")
+    assert report.help.code is None
+
+
 @pytest.mark.parametrize(
     ("text", "advice"),
     [

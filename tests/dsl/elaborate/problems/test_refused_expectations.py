@@ -70,9 +70,20 @@ block f()(x: [n]) -> [n] = x
 model m = f()
 expect m maps [n], [n] -> [n]
 """,
-        "E0302",
-        "`f` needs 1 tensor",
-        "this is 2 tensors",
+        "E0401",
+        "the input of `m` is not as expected",
+        "expected [n], [n]",
+    ),
+    Refusal(
+        "an input that the model does not declare is said at the expectation",
+        """
+block f()(x: [n, 1, 512]) -> [n, 512] = x[:, 0]
+model m = f()
+expect m maps [n, 512] -> [n, 512]
+""",
+        "E0401",
+        "the input of `m` is not as expected",
+        "expected [n, 512]",
     ),
     Refusal(
         "what is said of a block is not said of another configuration of it",
@@ -89,6 +100,19 @@ expect m maps [n], [n] -> [n]
 @pytest.mark.parametrize("refusal", REFUSED, ids=repr)
 def test_a_program_is_refused_in_words(refusal: Refusal) -> None:
     refusal.require()
+
+
+def test_a_fact_that_fails_for_the_sizes_of_an_expectation_is_reported_there() -> None:
+    """The model holds: its line is not where the mistake is."""
+    text = (
+        "block f()(x: [n, h]) -> [n, h // 2] where h % 2 == 0 = x[:, :h // 2]\n"
+        "model m = f()\n"
+        "expect m maps [n, 7] -> [n, 3]\n"
+    )
+    (report,) = pipeline.check(Source("example.mgn", text), lambda _: None).reports
+    assert report.code == "E0311"
+    assert report.label is not None
+    assert report.label.span.line == 3
 
 
 @pytest.mark.parametrize(
