@@ -44,7 +44,7 @@ def type_in_memory(value: Value, halves: Container[int]) -> TensorType:
 
 
 def _read_by_products_alone(graph: Graph) -> Iterator[int]:
-    """Yields the ids of values of which every reader is a contraction, or a view for some."""
+    """Yields the ids of values that only contractions and attentions read, or views for these."""
     readers: dict[int, list[Value]] = {}
     for value in graph.values:
         for operand in value.operands:
@@ -53,7 +53,9 @@ def _read_by_products_alone(graph: Graph) -> Iterator[int]:
     for value in reversed(graph.values):
         reading = readers.get(value.id, [])
         if reading and all(
-            is_contraction(each) or (Trait.VIEW in each.op.traits and each.id in found)
+            is_contraction(each)
+            or is_attention(each)
+            or (Trait.VIEW in each.op.traits and each.id in found)
             for each in reading
         ):
             found.add(value.id)

@@ -37,7 +37,7 @@ def fuse_attention(graph: Graph, target: Target) -> Graph:
             if is_fused(heads, target, trains=trains):
                 if isinstance(op, AttentionGradient):
                     return _gradient(build, whole, value.index, operands)
-                parts = kv_splits(heads)
+                parts = kv_splits(heads, target.limits)
                 built = build.add_all(FlashAttention(whole, parts), *operands)
                 return (built if parts == 1 else _combined(build, *built))[value.index]
         return build.reapply(value, *operands)

@@ -11,13 +11,21 @@ from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import (
+    MATRIX_GRADIENT_TILE,
+    MATRIX_TILE,
     TILE,
     is_fused,
     kv_splits,
 )
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.limits import (
+    DeviceLimits,
+    MatrixDialect,
+    MatrixUnits,
+    Style,
+    Target,
+)
 from meganeura_runtime.backends.webgpu.ops.attention import (
     FlashAttention,
     FlashAttentionBackwardKV,
@@ -81,11 +89,25 @@ def test_where_scores_would_not_fit(trains: bool) -> None:  # noqa: FBT001
         assert is_fused(heads(16, 1025, 1024, 128), target, trains=trains) is fits
 
 
+def test_matrix_units_make_it_in_training_too() -> None:
+    units = MatrixUnits(MatrixDialect.CHROMIUM)
+    limits = replace(LARGE, workgroup_bytes=48 << 10, matrix_units=units)
+    enough = max(
+        MATRIX_TILE.matrix_bytes(16, (64,), (64, 64)),
+        MATRIX_GRADIENT_TILE.matrix_bytes(16, (64, 64), (64, 64)),
+    )
+    for one, fits in ((enough - 1, False), (enough, True), (limits.workgroup_bytes, True)):
+        target = Target(replace(limits, workgroup_bytes=one), Style.GPU)
+        assert is_fused(heads(48, 1500, 1500, 64), target, trains=True) is fits
+    assert not is_fused(heads(48, 1500, 1500, 128), Target(limits, Style.GPU), trains=True)
+    assert not is_fused(heads(48, 100, 1500, 64), Target(limits, Style.GPU), trains=True)
+
+
 def test_few_rows_look_at_keys_in_parts() -> None:
-    assert kv_splits(heads(48, 1500, 1500, 64)) == 1
-    assert kv_splits(heads(6, 1500, 1500, 64)) == 6
-    assert kv_splits(heads(24, 512, 512, 64)) == 2
-    assert kv_splits(heads(1, 4000, 100, 64)) == 1
+    assert kv_splits(heads(48, 1500, 1500, 64), LARGE) == 1
+    assert kv_splits(heads(6, 1500, 1500, 64), LARGE) == 6
+    assert kv_splits(heads(24, 512, 512, 64), LARGE) == 2
+    assert kv_splits(heads(1, 4000, 100, 64), LARGE) == 1
 
 
 def made(op: Op, *shapes: tuple[int, ...], limits: DeviceLimits = LARGE) -> list[Op]:
@@ -126,7 +148,7 @@ def test_parts_of_the_keys_are_the_whole(queries: int, keys: int, parts: int) ->
     operands = [build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items()]
     mean, rows = build.add_all(Attention(0.5, causal=False), *operands)
     graph = build.graph({"mean": mean, "rows": rows})
-    assert kv_splits(Heads(Attention(0.5, causal=False), *operands)) >= parts
+    assert kv_splits(Heads(Attention(0.5, causal=False), *operands), LARGE) >= parts
     changed = fuse_attention(graph, Target(LARGE, fusing=FusionConfig(fuse_attention=True)))
     assert any(isinstance(value.op, FlashAttentionOp) for value in changed.values)
     random = np.random.default_rng(0)

@@ -1,9 +1,10 @@
 """Distribution of an attention over workgroups: sizes as data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
-from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import MATRIX_GAP, SUMS_GAP, Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine
 
 
@@ -51,6 +52,18 @@ class AttentionTile:
         """Workgroup memory, in words, that is enough for sums so wide."""
         staged = self.terms * (max(self.columns, *(self.sums(one).columns for one in widths)) + GAP)
         return staged + (max(self.terms, self.published) + self.across) * (self.rows + GAP)
+
+    def matrix_bytes(self, side: int, rows: Sequence[int], columns: Sequence[int]) -> int:
+        """Workgroup memory for matrix units with squares of a `side`, in bytes, that is enough.
+
+        `rows` and `columns` are the widths of the factors that have a tile of each.
+        """
+        whole = [-(-width // side) * side for width in (*rows, *columns)]
+        lines = [*(self.rows for _ in rows), *(self.columns for _ in columns)]
+        factors = sum(n * (width + MATRIX_GAP) for n, width in zip(lines, whole, strict=True))
+        widest = max(self.columns, *(self.sums(width).columns for width in (*rows, *columns)))
+        region = self.rows * (widest + SUMS_GAP)
+        return 2 * factors + 4 * (region + self.across * (self.rows + GAP))
 
     def column(self, number: Affine) -> Affine:
         """The column of a block whose weights are published as a term of that number."""

@@ -8,18 +8,18 @@ normalizer of its row is known.
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
-from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import KernelTemplate
-from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
+from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import Mainloop
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import UNIT, Heads, Mask, plain
+from meganeura_runtime.backends.webgpu.codegen.attention.templates import template_of
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Kernel,
     Memory,
     Result,
     Work,
-    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,
     Axis,
@@ -35,22 +35,22 @@ def to_queries_kernel(
 ) -> Kernel:
     """Walk over the keys once, and store dq."""
     *_, dy, rows, level = work.anchors[0].operands
-    frame = KernelTemplate(work, memory, target, tile, heads.batch, (heads.queries, heads.keys))
+    frame = template_of(work, memory, target, tile, heads.batch, (heads.queries, heads.keys))
     emitter, reader, head = frame.emitter, frame.reader, tuple(frame.batch)
     at_key = heads.shared(head)
     queries, slopes = heads.query(reader, head), plain(reader, dy, head)
     keys = heads.key(reader, at_key)
-    scores = frame.compare("s", queries, keys, heads.width)
-    inner = frame.compare("d", slopes, heads.value(reader, at_key), heads.value_width)
-    sums = frame.mix("c", keys, heads.width)
-    walk = KvLoop(emitter, frame.block, [scores, inner, sums])
+    frame.compare("s", queries, keys, heads.width)
+    frame.compare("d", slopes, heads.value(reader, at_key), heads.value_width)
+    sums = frame.mix("c", keys, heads.width, kept=True)
+    walk = frame.loop()
 
     def coordinate(row: Index, column: Index) -> OutputCoordinate:
         return OutputCoordinate((*head, *row, *column))
 
     lane_results = frame.lane_results((heads.width,), sums.tile, Affine(0), coordinate)
     results = frame.results(0, lambda dq: lane_results.elements(dq, frame.exists))
-    emitter.vec4s = vec4s_of(walk.reads(), memory, results)
+    frame.bind(walk.reads(), results)
     frame.zero("c", sums.tile)
     for vec4 in frame.vec4s:
         at = [index for _, index in frame.row_vec4(vec4)]
@@ -60,6 +60,7 @@ def to_queries_kernel(
     visible = Mask(heads.whole, tile, heads.keys)
     start, stop = visible.span()
     emitter.line(f"let start = {start};")
+    walk.start()
     walk.begin("start")
     with emitter.span(frame.block, "start", stop):
         frame.zero("s", tile.scores)
@@ -73,6 +74,7 @@ def to_queries_kernel(
         for i, j in frame.each(tile.scores):
             emitter.line(f"s{i}_{j} *= d{i}_{j} - vec4<f32>({frame.of_row('e', i)});")
         frame.mixed(walk, 2)
+    walk.finish()
     for i, j in frame.each(sums.tile):
         emitter.line(f"c{i}_{j} *= {heads.whole.scale!r}f;")
     for result in results:
@@ -97,7 +99,7 @@ class _ToKeys:
         self._heads = heads
         self._tile = tile
         batch = concrete_shape(heads.k.type.shape)[:-2]
-        self._frame = KernelTemplate(work, memory, target, tile, batch, (heads.keys, heads.queries))
+        self._frame = template_of(work, memory, target, tile, batch, (heads.keys, heads.queries))
         self._visible = Mask(heads.whole, tile, heads.queries, turned=True)
         *outer, inner = self._frame.batch
         self._which = Axis("which", heads.whole.shared)
@@ -110,30 +112,33 @@ class _ToKeys:
         emitter, reader, head = frame.emitter, frame.reader, self._head
         keys, values = heads.key(reader, at_key), heads.value(reader, at_key)
         slopes = plain(reader, self._dy, head)
-        scores = frame.compare("s", keys, heads.query(reader, head), heads.width)
-        to_values = frame.mix("c", slopes, heads.value_width)
-        inner = frame.compare("d", values, slopes, heads.value_width)
-        to_keys = frame.mix("b", heads.query(reader, head), heads.width)
-        walk = KvLoop(emitter, frame.block, [scores, to_values, inner, to_keys])
+        queries = heads.query(reader, head)
+        frame.compare("s", keys, queries, heads.width)
+        to_values = frame.mix("c", slopes, heads.value_width, kept=True)
+        frame.compare("d", values, slopes, heads.value_width)
+        to_keys = frame.mix("b", queries, heads.width, kept=True)
+        walk = frame.loop()
         results = [
-            *self._results(0, "b", to_keys, heads.width),
-            *self._results(1, "c", to_values, heads.value_width),
+            *self._results(0, "b", to_keys.tile, heads.width),
+            *self._results(1, "c", to_values.tile, heads.value_width),
         ]
-        emitter.vec4s = vec4s_of(walk.reads(), frame.memory, results)
+        frame.bind(walk.reads(), results)
         frame.zero("b", to_keys.tile)
         frame.zero("c", to_values.tile)
+        walk.start()
         if heads.whole.shared > 1:
             with emitter.loop(self._which):
                 self._walk(walk)
         else:
             self._walk(walk)
+        walk.finish()
         for i, j in frame.each(to_keys.tile):
             emitter.line(f"b{i}_{j} *= {heads.whole.scale!r}f;")
         for result in results:
             write_result(emitter, frame.memory, result)
         return frame.kernel()
 
-    def _walk(self, walk: KvLoop) -> None:
+    def _walk(self, walk: Mainloop) -> None:
         frame, tile, emitter = self._frame, self._tile, self._frame.emitter
         start, stop = self._visible.span()
         emitter.line(f"let start = {start};")
@@ -163,13 +168,13 @@ class _ToKeys:
             )
             frame.emitter.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
 
-    def _results(self, index: int, sums: str, product: Product, width: int) -> list[Result]:
+    def _results(self, index: int, sums: str, tile: Tile, width: int) -> list[Result]:
         frame, head = self._frame, tuple(self._frame.batch)
 
         def coordinate(row: Index, column: Index) -> OutputCoordinate:
             return OutputCoordinate((*head, *row, *column))
 
-        lane_results = frame.lane_results((width,), product.tile, Affine(0), coordinate, sums)
+        lane_results = frame.lane_results((width,), tile, Affine(0), coordinate, sums)
         return frame.results(index, lambda built: lane_results.elements(built, frame.exists))
 
 

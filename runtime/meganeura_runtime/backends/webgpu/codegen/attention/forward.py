@@ -13,18 +13,15 @@ import numpy as np
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
-from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import (
-    LETTERS,
-    KernelTemplate,
-)
-from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import LETTERS
+from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import Mainloop, Product
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import LOW, Heads, Mask
+from meganeura_runtime.backends.webgpu.codegen.attention.templates import template_of
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Element,
     Kernel,
     Memory,
     Work,
-    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
@@ -61,9 +58,8 @@ class _Forward:
         self._heads = heads
         self._tile = tile
         batch = (self._parts, *heads.batch)
-        self._frame = frame = KernelTemplate(
-            work, memory, target, tile, batch, (heads.queries, heads.keys)
-        )
+        sizes = heads.queries, heads.keys
+        self._frame = frame = template_of(work, memory, target, tile, batch, sizes)
         self._part, *self._head = frame.batch
         self._outer = tuple(frame.batch) if self._parts > 1 else tuple(self._head)
         self._visible = Mask(heads.whole, tile, heads.keys)
@@ -76,10 +72,10 @@ class _Forward:
         at_key = heads.shared(head)
         keys, values = heads.key(frame.reader, at_key), heads.value(frame.reader, at_key)
         scores = frame.compare("s", queries, keys, heads.width)
-        means = frame.mix("c", values, heads.value_width)
-        walk = KvLoop(frame.emitter, frame.block, [scores, means])
+        frame.mix("c", values, heads.value_width, kept=False)
+        walk = frame.loop()
         results = [*frame.results(0, self._of_means), *frame.results(1, self._of_rows)]
-        frame.emitter.vec4s = vec4s_of(walk.reads(), frame.memory, results)
+        frame.bind(walk.reads(), results)
         frame.zero("c", self._means)
         for vec4 in frame.vec4s:
             frame.emitter.line(f"var m{vec4} = vec4<f32>({LEAST});")
@@ -91,7 +87,7 @@ class _Forward:
         words = self._tile.across * (self._tile.rows + GAP)
         return frame.kernel(f"var<workgroup> row_values: array<f32, {words}>;")
 
-    def _walk(self, walk: KvLoop, scores: Product) -> None:
+    def _walk(self, walk: Mainloop, scores: Product) -> None:
         emitter, frame = self._frame.emitter, self._frame
         start, stop = self._visible.span()
         if self._parts > 1:
@@ -100,6 +96,7 @@ class _Forward:
             start, stop = f"max({start}, {part})", f"min({stop}, {part} + {each}u)"
         emitter.line(f"let start = {start};")
         emitter.line(f"let stop = {stop};")
+        walk.start()
         walk.begin("start")
         with emitter.span(frame.block, "start", "stop"):
             frame.zero("s", scores.tile)

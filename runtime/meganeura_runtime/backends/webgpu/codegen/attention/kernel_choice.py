@@ -20,6 +20,12 @@ from meganeura_runtime.backends.webgpu.ops.attention import (
 
 TILE = AttentionTile(64, 64, 16, 4, 8, 16)
 """The fastest of those that were measured on an H200."""
+MATRIX_TILE = AttentionTile(64, 64, 16, 4, 8, 64)
+MATRIX_GRADIENT_TILE = AttentionTile(64, 32, 16, 4, 4, 32)
+"""The same of matrix units, which publish the weights of a whole block at once.
+
+Both tiles of gradients' rows leave no room for 64 columns.
+"""
 NARROWEST, WIDEST = 32, 64
 """Widths of heads for which that is faster than the expansion."""
 FEWEST = 128
@@ -33,23 +39,30 @@ ENOUGH_WORKGROUPS = 1056
 def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """The kernel of an attention or of a gradient of one."""
     op, operands = work.anchors[0].op, work.anchors[0].operands
+    forward, backward = tiles_of(target.limits)
     match op:
         case FlashAttention():
-            kernel = forward_kernel
+            kernel, tile = forward_kernel, forward
         case FlashAttentionBackwardQ():
-            kernel = to_queries_kernel
+            kernel, tile = to_queries_kernel, backward
         case FlashAttentionBackwardKV():
-            kernel = to_keys_kernel
+            kernel, tile = to_keys_kernel, backward
         case _:
             raise TypeError(f"{op} is no attention")
-    return kernel(work, memory, target, Heads(op.whole, *operands[:3]), TILE)
+    return kernel(work, memory, target, Heads(op.whole, *operands[:3]), tile)
+
+
+def tiles_of(limits: DeviceLimits) -> tuple[AttentionTile, AttentionTile]:
+    """The tiles of attention and of its gradients."""
+    return (TILE, TILE) if limits.matrix_units is None else (MATRIX_TILE, MATRIX_GRADIENT_TILE)
 
 
 def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
     """True if one kernel makes an attention.
 
-    It does where that is faster; in training, where the expansion keeps what the gradients need,
-    it is not. And it does where the scores would not fit an adapter, or a tuner found it faster.
+    It does where that is faster. In training, where the expansion keeps what the gradients need,
+    it is so on matrix units alone. And it does where the scores would not fit an adapter, or a
+    tuner found it faster.
     """
     if target.style is not Style.GPU or not _fits(heads, target.limits):
         return False
@@ -59,7 +72,7 @@ def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
     if target.fusing.fuse_attention is not None:
         return target.fusing.fuse_attention
     return (
-        not trains
+        (target.limits.matrix_units is not None or not trains)
         and min(heads.width, heads.value_width) >= NARROWEST
         and max(heads.width, heads.value_width) <= WIDEST
         and min(heads.queries, heads.keys) >= FEWEST
@@ -69,15 +82,21 @@ def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
 
 def _fits(heads: Heads, limits: DeviceLimits) -> bool:
     widths = heads.width, heads.value_width
-    return (
-        heads.q.type.dtype is DType.F32
-        and 4 * TILE.words(*widths) <= limits.workgroup_bytes
-        and TILE.lanes <= limits.invocations
-    )
+    tiles = tiles_of(limits)
+    lanes = max(tile.lanes for tile in tiles)
+    if heads.q.type.dtype is not DType.F32 or lanes > limits.invocations:
+        return False
+    if limits.matrix_units is None:
+        return 4 * TILE.words(*widths) <= limits.workgroup_bytes
+    side = limits.matrix_units.side
+    rows = (heads.width,), widths
+    needed = (tile.matrix_bytes(side, each, widths) for tile, each in zip(tiles, rows, strict=True))
+    return max(needed) <= limits.workgroup_bytes
 
 
-def kv_splits(heads: Heads) -> int:
+def kv_splits(heads: Heads, limits: DeviceLimits) -> int:
     """The number of parts in which keys are processed, so that a GPU is busy."""
-    groups = prod(heads.batch) * -(-heads.queries // TILE.rows)
-    blocks = -(-heads.keys // TILE.columns)
+    tile, _ = tiles_of(limits)
+    groups = prod(heads.batch) * -(-heads.queries // tile.rows)
+    blocks = -(-heads.keys // tile.columns)
     return max(1, min(ENOUGH_WORKGROUPS // groups, blocks // 4))

@@ -1,12 +1,13 @@
 """The template of the attention kernels: lanes, rows, products and stores."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import TypeAlias
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
-from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
+from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import Mainloop, Product
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Element,
     Kernel,
@@ -16,17 +17,13 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Work,
     all_of,
     result_of,
+    vec4s_of,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
 from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import LaneResults, shared_out
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
-    Operand,
     Read,
-    SharedMemoryBank,
-    SharedMemoryTile,
-    Steps,
-    staged,
 )
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
@@ -46,7 +43,7 @@ LETTERS = "xyzw"
 ElementsOf: TypeAlias = Callable[[Value], Sequence[Sequence[Element]]]
 
 
-class KernelTemplate:
+class KernelTemplate(ABC):
     """One kernel of attention, while it is being written.
 
     Its text knows `rows` and `block`, the numbers of the tile along both sides, and `down` and
@@ -71,69 +68,39 @@ class KernelTemplate:
         self.emitter, self.make = WgslEmitter(memory.halves), Expressions()
         group, exists = self._launch.declare_group(self.emitter, "tile")
         self.exists = all_of(exists)
-        self._lane = Axis("l", tile.lanes)
-        self.emitter.axis(self._lane, "lane")
+        self.lane = Axis("l", tile.lanes)
+        self.emitter.axis(self.lane, "lane")
         *self.batch, row = unravel(variable(group), grid)
-        self._row = Axis("rows", grid[-1])
-        self.emitter.axis(self._row, self.emitter.index(row))
-        self._down, self._across = shared_out(tile.scores, variable(self._lane))
+        self.row = Axis("rows", grid[-1])
+        self.emitter.axis(self.row, self.emitter.index(row))
+        self._down, self._across = shared_out(tile.scores, variable(self.lane))
         self.emitter.line(f"let down = {self.emitter.index(self._down * 4)};")
         self.emitter.line(f"let across = {self.emitter.index(self._across * 4)};")
-        each = tile.published // tile.across
-        words = each * SharedMemoryBank("left", tile.rows).pitch
-        self.emitter.line(f"let spot = {self.emitter.index(self._across * words)} + down;")
         self.block = Axis("block", -(-self.columns // tile.columns))
         self._before = memory.before(work)
         self.reader = ElementInliner(self.make, self._before)
-        self._banks: dict[str, int] = {}
 
     # --- products ---------------------------------------------------------------------------------
 
+    @abstractmethod
     def compare(self, sums: str, left: Read, right: Read, width: int) -> Product:
         """Every row with every column of a block, over their width."""
-        tile, steps = self.tile, Steps((width,), (0,), self.tile.terms)
 
-        def fetched(block: Affine) -> Sequence[SharedMemoryTile]:
-            sides = (
-                Operand("left", tile.rows, variable(self._row), (self.rows,), left),
-                Operand("right", tile.columns, block, (self.columns,), right),
-            )
-            return [staged(side, steps, self._lane, self.make) for side in sides]
-
-        banks = (
-            self._bank("left", tile.rows, tile.terms),
-            self._bank("right", tile.columns, tile.terms),
-        )
-        return Product(sums, tile.scores, steps, *banks, fetched)
-
-    def mix(self, sums: str, right: Read, width: int) -> Product:
+    @abstractmethod
+    def mix(self, sums: str, right: Read, width: int, *, kept: bool) -> Product:
         """The rows of `right` that belong to the columns of a block, by their published weights.
 
-        In the place of rows that do not exist stands the first one, as their weights are 0.
+        In the place of rows that do not exist stands the first one, as their weights are 0. The
+        lanes need not know sums that are `kept` before the last block.
         """
-        tile = self.tile.sums(width)
-        steps = Steps((self.tile.columns,), (0,), tile.terms)
 
-        def fetched(block: Affine) -> Sequence[SharedMemoryTile]:
-            def read(at: Index, term: Index) -> Expression:
-                (number,) = term
-                position = block * self.tile.columns + self.tile.column(number)
-                return right((BoundsCheck(position, 1, self.columns).index,), at)
+    @abstractmethod
+    def loop(self) -> Mainloop:
+        """The mainloop over blocks of columns, with all products in the order of their calls."""
 
-            side = Operand("right", tile.columns, Affine(0), (width,), read)
-            return [staged(side, steps, self._lane, self.make)]
-
-        banks = (
-            self._bank("left", tile.rows, self.tile.published),
-            self._bank("right", tile.columns, tile.terms),
-        )
-        portions = self.tile.columns // self.tile.published
-        return Product(sums, tile, steps, *banks, fetched, portions)
-
-    def _bank(self, name: str, size: int, terms: int) -> SharedMemoryBank:
-        bank = SharedMemoryBank(name, size)
-        self._banks[name] = max(self._banks.get(name, 0), terms * bank.pitch)
-        return bank
+    @abstractmethod
+    def mixed(self, walk: Mainloop, number: int, name: str = "s") -> None:
+        """Publish a tile of weights, and add up what they belong to."""
 
     # --- registers --------------------------------------------------------------------------------
 
@@ -155,22 +122,6 @@ class KernelTemplate:
     def of_row(name: str, i: int) -> str:
         """The element of a lane's i-th row, of a vector for every four rows."""
         return f"{name}{i // 4}.{LETTERS[i % 4]}"
-
-    def mixed(self, walk: KvLoop, number: int, name: str = "s") -> None:
-        """Publish a tile of weights portion by portion, and add up what they belong to."""
-        for portion in range(self.tile.columns // self.tile.published):
-            self._publish(name, portion)
-            walk.multiply(number, portion)
-
-    def _publish(self, name: str, portion: int) -> None:
-        """Put a portion of a lane's weights where all lanes can read it, its columns as terms."""
-        tile, bank = self.tile, SharedMemoryBank("left", self.tile.rows)
-        each = tile.published // tile.across
-        for term in range(each):
-            j, v = divmod(portion * each + term, 4)
-            for i in range(tile.rows_each):
-                start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
-                self.emitter.line(f"left[spot + {start}u] = {name}{i}_{j}.{LETTERS[v]};")
 
     def row_vec4(self, vec4: int) -> list[tuple[BoundsCheck, Index]]:
         """Four of a lane's rows, and whether they exist."""
@@ -200,7 +151,7 @@ class KernelTemplate:
         sums: str = "c",
     ) -> LaneResults:
         """Returns the positions of the lane's sums in the result."""
-        row = variable(self._row)
+        row = variable(self.row)
         return LaneResults(
             (self.rows,), columns, coordinate, tile, row, column, self._down, self._across, sums
         )
@@ -214,9 +165,10 @@ class KernelTemplate:
             for one in elements(anchor)
         ]
 
+    def bind(self, reads: Sequence[Expression], results: Sequence[Result]) -> None:
+        """Decide how many neighbours of each tensor are read and written at once."""
+        self.emitter.vec4s = vec4s_of(reads, self.memory, results)
+
     def kernel(self, *shared: str) -> Kernel:
         """The finished kernel."""
-        banks = [
-            f"var<workgroup> {name}: array<f32, {words}>;" for name, words in self._banks.items()
-        ]
-        return self._launch.kernel(self.emitter, self.memory, [*banks, *shared])
+        return self._launch.kernel(self.emitter, self.memory, shared)

@@ -5,6 +5,7 @@ product those are its first ones in the next block. Nothing is done with what is
 is put into the memory of the workgroup: a lane would have to wait for it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,14 +22,21 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Sums of the products of two factors, over all steps of a block.
+    """Sums of the products of two factors, over all terms of a block."""
+
+    sums: str
+    tile: Tile
+    """The sums of a lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneProduct(Product):
+    """A product of which each lane adds up its rows and columns, in steps.
 
     Both factors are fetched; or only the right one, where the lanes publish the left one
     themselves, in so many `portions` of as many steps.
     """
 
-    sums: str
-    tile: Tile
     steps: Steps
     left: SharedMemoryBank
     right: SharedMemoryBank
@@ -44,10 +52,34 @@ class Product:
         ]
 
 
-class KvLoop:
-    """Products that follow each other in every block."""
+class Mainloop(ABC):
+    """Products that follow each other in every block of columns."""
 
-    def __init__(self, emitter: WgslEmitter, block: Axis, products: Sequence[Product]) -> None:
+    @abstractmethod
+    def reads(self) -> list[Expression]:
+        """Everything that is read."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Fetch what stays the same in all blocks; once, before all walks over the blocks."""
+
+    @abstractmethod
+    def begin(self, start: str) -> None:
+        """Fetch what the products begin with in the block `start`."""
+
+    @abstractmethod
+    def multiply(self, number: int, portion: int = 0) -> None:
+        """Add up a product of the block, or a portion of it."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Bring all sums to the lanes that they belong to, after the last block."""
+
+
+class KvLoop(Mainloop):
+    """Products that the lanes compute in f32."""
+
+    def __init__(self, emitter: WgslEmitter, block: Axis, products: Sequence[LaneProduct]) -> None:
         self._emitter = emitter
         self._block = block
         self._products = products
@@ -63,8 +95,14 @@ class KvLoop:
             for element in side.fetch(step)
         ]
 
+    def start(self) -> None:
+        """Do nothing: rows are fetched with each block."""
+
+    def finish(self) -> None:
+        """Do nothing: sums are where they belong."""
+
     def begin(self, start: str) -> None:
-        """Fetch what the products begin with."""
+        """Fetch the terms of each product's first step."""
         first = Axis("begin", self._block.size)
         self._emitter.axis(first, f"min({start}, {self._block.size - 1}u)")
         for product in self._products:
@@ -99,7 +137,7 @@ class KvLoop:
             multiply(emitter, product.tile, product.left, product.right, product.sums, starts)
             emitter.line("workgroupBarrier();")
 
-    def _fetch_next(self, product: Product, step: Axis, portion: int) -> None:
+    def _fetch_next(self, product: LaneProduct, step: Axis, portion: int) -> None:
         emitter, block = self._emitter, self._block
         if portion < product.portions - 1:
             following = Axis("following", product.steps.count)
@@ -114,7 +152,7 @@ class KvLoop:
         emitter.axis(ahead, f"select({block.name}, {after}, {ends})")
         self._fetch(product, variable(ahead), variable(following))
 
-    def _fetch(self, product: Product, block: Affine, step: Affine) -> None:
+    def _fetch(self, product: LaneProduct, block: Affine, step: Affine) -> None:
         values = [
             (name, self._emitter.value(element)) for name, element in product.reads(block, step)
         ]

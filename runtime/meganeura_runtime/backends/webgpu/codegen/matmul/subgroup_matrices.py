@@ -74,8 +74,8 @@ class ChromiumMatrices(Matrices):
         return ()
 
     def zeros(self, name: str) -> str:
-        """Declare a matrix."""
-        return f"var {name}: subgroup_matrix_result<f32, {self._side}, {self._side}>;"
+        """Declare a matrix; in a loop it would keep its sums without a value to begin with."""
+        return f"var {name} = subgroup_matrix_result<f32, {self._side}, {self._side}>();"
 
     def load(self, square: Square, at: str) -> str:
         """Load a matrix."""
@@ -110,7 +110,7 @@ class PlainMatrices(Matrices):
 
     def zeros(self, name: str) -> str:
         """Declare the lane's elements."""
-        return f"var {name}: array<f32, {self._each}>;"
+        return f"var {name} = array<f32, {self._each}>();"
 
     def load(self, square: Square, at: str) -> str:
         """Remember where the square is, which nobody writes to before it is multiplied."""

@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
+from meganeura_runtime.backends.webgpu.codegen.matmul.half_tiles import TILES, HalfTiles
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
     GAP,
     SharedMemoryBank,
@@ -25,12 +25,9 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
     Tile,
     is_short,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index
-from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import HalfRun, WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Index
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
 from meganeura_runtime.backends.webgpu.config.limits import MatrixUnits
-
-TILES = "tiles"
-"""The workgroup's memory in words."""
 
 
 class TileCore(ABC):
@@ -112,34 +109,12 @@ class LaneCore(TileCore):
         """Do nothing: sums are where they belong."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The lines of a factor in the workgroup's memory: along the terms, or across them."""
-
-    array: str
-    first: int
-    """The entry of the array at which the factor begins."""
-    lines: int
-    length: int
-    """Elements of a line, with the unused ones."""
-    together: int
-    """Elements of one entry of the array: 8 in four words, or 1."""
-    along_terms: bool
-
-    @property
-    def end(self) -> int:
-        """The entry after the last one."""
-        return self.first + self.lines * self.length // self.together
-
-
 class MatrixCore(TileCore):
     """Each subgroup multiplies squares of f16 by matrix units, which sum them in f32.
 
-    Neighbours that come together lie eight by eight in `tiles`, words that the adapter can copy
-    sixteen bytes at a time; other factors have an array of halves. What memory holds in f16 is
-    never anything else. Which elements of a square a lane holds is open, so sums pass through
-    `tiles` in the end, in bands of columns: those of the `j`-th vector of all lanes lie side by
-    side. Factors and sums share that memory, as little of it lets more workgroups run at once.
+    Which elements of a square a lane holds is open, so sums pass through `tiles` in the end, in
+    bands of columns: those of the `j`-th vector of all lanes lie side by side. Factors and sums
+    share that memory, as little of it lets more workgroups run at once.
     """
 
     gap = MATRIX_GAP
@@ -149,11 +124,7 @@ class MatrixCore(TileCore):
     def __init__(self, tile: Tile, units: MatrixUnits) -> None:
         self._tile, self._units = tile, units
         self._matrices: Matrices = matrices_of(units)
-        self._layouts: dict[str, _Layout] = {}
-        self._widths: dict[str, int] = {}
-        """Neighbours that a lane fetches at once, by factor."""
-        self._runs: dict[str, int] = {}
-        """Elements of each register in f16, by factor; those of f32 hold one and are rounded."""
+        self._factors = HalfTiles()
         self._bands = tile.columns_each // 4
         self._band = tile.columns // self._bands
         self._apart = self._band + SUMS_GAP
@@ -163,31 +134,15 @@ class MatrixCore(TileCore):
         self._columns = self._band // self._across // units.side
 
     def staged(self, sides: Sequence[SharedMemoryTile]) -> None:
-        """Find out along which axis each factor lies, and where lanes put four neighbours."""
-        terms = self._tile.terms
+        """Place both factors in the workgroup's memory."""
         for side in sides:
-            name, size, run = side.side.name, side.side.size, side.width
-            self._widths[name] = run
-            lines, length = (size, terms) if side.along_terms else (terms, size)
-            before = [one.end for one in self._layouts.values() if one.array == TILES]
-            array, first, together = (
-                (name, 0, 1) if run == 1 else (TILES, max(before, default=0), 8)
-            )
-            self._layouts[name] = _Layout(
-                array, first, lines, length + self.gap, together, side.along_terms
-            )
+            self._factors.add(side, self._tile.terms)
 
     def shared(self) -> Sequence[str]:
         """Returns factors of single halves, and what the others share with a band of sums."""
-        layouts = self._layouts.values()
-        factors = max((one.end for one in layouts if one.array == TILES), default=0)
-        entries = max(factors, self._tile.rows * self._apart // 4)
+        entries = max(self._factors.entries, self._tile.rows * self._apart // 4)
         return [
-            *(
-                f"var<workgroup> {one.array}: array<f16, {one.end}>;"
-                for one in layouts
-                if one.array != TILES
-            ),
+            *self._factors.arrays(),
             f"var<workgroup> {TILES}: array<vec4<u32>, {entries}>;",
         ]
 
@@ -205,45 +160,23 @@ class MatrixCore(TileCore):
         self, emitter: WgslEmitter, side: SharedMemoryTile, steps: Steps, step: Index
     ) -> Sequence[str]:
         """Take halves as memory holds them, where it does so in every step."""
-        name, elements = side.side.name, side.fetch(step)
-        if name not in self._runs:
-            every = [side.fetch(one) for one in steps.written]
-            widths = (width for width in (8, 4, 1) if width <= self._widths[name])
-            fits = (w for w in widths if all(_half_runs(emitter, one, w) for one in every))
-            self._runs[name] = next(fits, 0)
-        runs = _half_runs(emitter, elements, self._runs[name]) if self._runs[name] else None
-        if runs is None:
-            return super().fetched(emitter, side, steps, step)
-        return [emitter.halves(run) for run in runs]
+        return self._factors.fetched(emitter, side, steps, step)
 
     def fill(self, emitter: WgslEmitter, side: SharedMemoryTile, slots: Sequence[str]) -> None:
-        """Round to f16 what is none: infinite from 65,520 on, 0 below 3e-8."""
-        name = side.side.name
-        layout, width, run = self._layouts[name], self._widths[name], self._runs[name]
-        for at in range(0, len(slots), width):
-            if width == 1:
-                half = f"{name}{at}" if run else f"f16({name}{at})"
-                emitter.line(f"{layout.array}[{slots[at]}] = {half};")
-                continue
-            entry = f"{layout.array}[({slots[at]}) / 8u + {layout.first}u]"
-            words = _words(name, at, width, run)
-            if width == 8:
-                emitter.line(f"{entry} = {words[0] if run == 8 else _vec4(words)};")
-                continue
-            for number, word in enumerate(words):
-                emitter.line(f"{entry}[({slots[at]}) % 8u / 2u + {number}u] = {word};")
+        """Round to f16 what is none."""
+        self._factors.fill(emitter, side.side.name, slots)
 
     def products(self, emitter: WgslEmitter) -> None:
         """Add the products of the subgroup's squares, a square of terms at a time."""
         side = self._units.side
         for k in range(0, self._tile.terms, side):
             left = [
-                self._load(emitter, f"x{k}_{i}", "left", k, f"row + {i * side}u")
+                self._load(emitter, f"x{k}_{i}", "left", f"row + {i * side}u", k)
                 for i in range(self._rows)
             ]
             for j in range(self._bands * self._columns):
                 start = f"column + {self._first_column(j)}u"
-                right = self._load(emitter, f"y{k}_{j}", "right", k, start)
+                right = self._load(emitter, f"y{k}_{j}", "right", start, k)
                 for i in range(self._rows):
                     for line in self._matrices.multiply(f"m{i}_{j}", left[i], right):
                         emitter.line(line)
@@ -253,13 +186,8 @@ class MatrixCore(TileCore):
         band, within = divmod(j, self._columns)
         return band * self._band + within * self._units.side
 
-    def _load(self, emitter: WgslEmitter, name: str, side: str, term: int, start: str) -> Square:
-        layout = self._layouts[side]
-        length, together = layout.length, layout.together
-        line, along = (start, f"{term}u") if layout.along_terms else (f"{term}u", start)
-        by_columns = layout.along_terms is not (side == "left")
-        square = Square(name, side, layout.array, length, together, by_columns)
-        at = f"(({line}) * {length}u + {along}) / {together}u + {layout.first}u"
+    def _load(self, emitter: WgslEmitter, name: str, side: str, start: str, term: int) -> Square:
+        square, at = self._factors.square(name, side, side, start, f"{term}u")
         emitter.line(self._matrices.load(square, at))
         return square
 
@@ -279,30 +207,3 @@ class MatrixCore(TileCore):
                 emitter.line(f"let c{i}_{band} = bitcast<vec4<f32>>({TILES}[({start}) / 4u]);")
             if band + 1 < self._bands:
                 emitter.line("workgroupBarrier();")
-
-
-def _words(name: str, at: int, width: int, run: int) -> Sequence[str]:
-    """Returns so many halves as words, from the `at`-th on; all of them if registers hold eight."""
-    if run == 8:
-        return [f"{name}{at // 8}"]
-    return [_pair(name, at + v, run) for v in range(0, width, 2)]
-
-
-def _vec4(words: Sequence[str]) -> str:
-    return f"vec4<u32>({', '.join(words)})"
-
-
-def _pair(name: str, at: int, run: int) -> str:
-    """Returns two halves as a word, where registers hold four or one."""
-    if run == 4:
-        return f"pack2x16float(vec2<f32>({name}{at // 4}.{'xyzw'[at % 4 :][:2]}))"
-    return f"pack2x16float(vec2<f32>(vec2({name}{at}, {name}{at + 1})))"
-
-
-def _half_runs(
-    emitter: WgslEmitter, elements: Sequence[Expression], width: int
-) -> Sequence[HalfRun] | None:
-    """Returns runs of so many elements as memory holds them in f16; None if it does not."""
-    runs = [emitter.half_run(elements[at : at + width]) for at in range(0, len(elements), width)]
-    found = [run for run in runs if run is not None]
-    return found if len(found) == len(runs) else None
