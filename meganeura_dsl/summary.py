@@ -11,7 +11,8 @@ from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops import Gather
 from meganeura_dsl.ir.types import element_count, free_sizes, size_in_bytes
 
-_CALL = re.compile(r":\s*(?P<callee>\w+)")
+_CALL = re.compile(r"(?<!^\.):\s*(?P<callee>\w+)")
+"""A layer; the label `.` is none, as it adds nothing to the names of what is inside."""
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 HEAD = ("layer", "block", "output", "weights", "FLOPs")
 STATE = "state"

@@ -1,7 +1,7 @@
 """The edits that put the code of a help into the program."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from meganeura_dsl.diagnostics.report import Edit
 from meganeura_dsl.diagnostics.source import Span
@@ -13,20 +13,25 @@ _CALL = re.compile(r"(?:(?P<label>[\w.\[\]]+): )?(?P<callee>\w+)\(")
 _STATEMENT = re.compile(r"(?:param |state |cache )?[\w.]+(?: =|:)(?= )")
 
 
-def placements(code: str, label: Span, statements: Iterable[ast.Node]) -> Iterator[Edits]:
+def placements(code: str, label: Span, statements: Sequence[ast.Node]) -> Iterator[Edits]:
     """Each edit that may be meant by the code of a help, at a label or in statements near it.
 
     It takes the place of what is labelled, of a call or a statement that begins as it does, of a
-    pattern, or of the value that it is a function of. A stage, `|> mean(1)`, comes last.
+    pattern, or of the value that it is a function of, in one place or in all of a statement. A
+    stage, `|> mean(1)`, comes last.
     """
     nodes = [node for each in statements for node in walk(each)]
     if code.startswith("|> "):
         yield from (_end(each, f" {code}") for each in nodes if isinstance(each, ast.Return))
         return
     yield (Edit(label, code),)
-    for node in nodes:
-        if _is_replaced(node, code):
-            yield (Edit(node.span, code),)
+    replaced = [node.span for node in nodes if _is_replaced(node, code)]
+    for span in replaced:
+        yield (Edit(span, code),)
+    for statement in statements:
+        inside = [span for span in replaced if statement.span.contains(span)]
+        if len({span.text for span in inside}) == 1 < len(inside):
+            yield tuple(Edit(span, code) for span in inside)
 
 
 def is_addition(code: str) -> bool:

@@ -87,14 +87,16 @@ def _codes(own: Help | None, text: str) -> tuple[str, ...]:
 
 def _question(name: str, found: tuple[Edits, ...], own: Help | None) -> Help:
     """Asks whether an edit is meant, and shows the help that the error has otherwise."""
-    shown = found[:MOST_SHOWN]
-    is_one = len(shown) == 1
-    text = f"is this meant? with it `{name}` holds" if is_one else (
+    code = None if own is None else own.code
+    every = [line for edits in found[:MOST_SHOWN] for line in _lines(edits)]
+    is_shown = own is not None and code is not None and _plain(code) not in _plain(*every)
+    shown = found[: MOST_SHOWN - 1] if is_shown else found[:MOST_SHOWN]
+    lines = [line for edits in shown for line in _lines(edits)]
+    if is_shown and own is not None:
+        lines += [f"or {own.text}", f"    {code}"]
+    text = f"is this meant? with it `{name}` holds" if len(shown) == 1 else (
         f"is one of these meant? with each `{name}` holds"
     )  # fmt: skip
-    lines = [line for edits in shown for line in _lines(edits)]
-    if is_one and own is not None and own.code and _plain(own.code) not in _plain(*lines):
-        lines += [f"or {own.text}", f"    {own.code}"]
     return Help(text, "\n".join(lines))
 
 

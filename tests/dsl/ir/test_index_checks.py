@@ -105,8 +105,8 @@ def test_what_is_not_proved_is_looked_at(picked: str, count: int, tmp_path: Path
     assert check.location.startswith("pick.mgn:2  ")
 
 
-MASKED = {"bert", "dit"}
-"""Models whose tokens or labels are hidden at random."""
+MASKED = {"bert", "detr", "dit"}
+"""Models whose tokens or labels are hidden at random, or whose assignment is computed."""
 
 
 @pytest.mark.parametrize("name", standard_model_names())
