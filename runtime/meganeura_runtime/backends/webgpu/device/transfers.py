@@ -5,6 +5,7 @@ Nothing here waits for the device but `Readback.arrays`.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from time import sleep
 from weakref import finalize
 
 import numpy as np
@@ -163,6 +164,9 @@ class Readback:
     def arrays(self, tensors: Sequence[PlanTensor]) -> dict[str, Array]:
         """The outputs, once their submission is done. Lets others have the memory."""
         self._device.wait(self._submission)
+        while not all(mapped.is_here for mapped in self._mapped.values()):
+            sleep(0)  # another thread has polled, and is about to run the callback
+            self._device.wait(self._submission)
         contents = {number: mapped.content() for number, mapped in self._mapped.items()}
         found = {
             tensor.name: from_bytes(

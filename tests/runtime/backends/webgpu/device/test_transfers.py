@@ -212,6 +212,25 @@ def test_outputs_are_read_once_their_submission_is_done(host: Host) -> None:
     assert found["y"].tolist() == [0.5, -2]
 
 
+class Shared(Host):
+    """A device whose callbacks run in another thread, which has polled, some time after a wait."""
+
+    def wait(self, submission: int) -> None:
+        if len(self.waited) == 2:
+            super().wait(submission)
+        else:
+            self.waited.append(submission)
+
+
+def test_outputs_wait_for_a_thread_that_has_polled_before() -> None:
+    host = Shared()
+    _, arriving = readback(host)
+    arriving.submitted(7)
+    host.made[0].bytes[:8] = np.array([0.5, -2], np.float32).view(np.uint8)
+    assert arriving.arrays(OUTPUTS)["y"].tolist() == [0.5, -2]
+    assert host.waited == [7, 7, 7]
+
+
 def test_memory_of_outputs_is_used_again_once_they_are_read(host: Host) -> None:
     pool, first = readback(host)
     other = Readback(pool, ON_DEVICE)
