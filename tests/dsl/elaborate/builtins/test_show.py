@@ -9,9 +9,11 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.problems.value_problems import UnknownValue
+from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.outputs import Statistic
+from meganeura_dsl.ir.types import DType
 from tests.folded import each_of
 
 TEXT = """\
@@ -189,3 +191,25 @@ def test_a_training_has_statistics_of_what_is_shown() -> None:
         }
         for kind, number in wanted.items():
             assert float(found[Statistic(value, kind)]) == pytest.approx(float(number), rel=1e-6)
+
+
+def test_whole_numbers_and_truths_have_statistics_and_floats_are_taken_as_they_are() -> None:
+    text = """\
+train fit(x: [batch, 2], t: i32[batch], m: bool[batch]):
+  k = t |> show("ids")
+  said = m |> show("said")
+  minimize mean(where(said, f32(k), 0)) + mean((x |> fc: linear(1)) |> show("out"))
+"""
+    result = checked(text)
+    assert result.fine, [each.headline for each in result.reports]
+    made = pipeline.elaborate_train(
+        result.program, sizes={"batch": 4}, training=True, shows=True
+    ).graph
+    weights = {"fc.weight": W[:1], "fc.bias": W[0, :1]}
+    whole = {"t": np.array([1, 2, 3, 6], np.int32), "m": np.array([True, False, True, True])}
+    found = evaluate(made, {"x": X[:, :2].reshape(-1, 2)[:4], **whole, **weights}).outputs
+    assert float(found[Statistic("ids", "mean")]) == 3
+    assert float(found[Statistic("ids", "to")]) == 6
+    assert float(found[Statistic("said", "mean")]) == 0.75
+    of_floats = [each for each in made.values if isinstance(each.op, ops.Cast)]
+    assert all(each.operands[0].type.dtype is not DType.F32 for each in of_floats)

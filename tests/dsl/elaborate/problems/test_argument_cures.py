@@ -165,6 +165,16 @@ def test_rows_are_left_out_where_labels_are_the_next_tokens(
         assert not [each for each in reports(cured) if each.code not in ("E0207", "N0004")]
 
 
+def test_whole_numbers_are_swapped_with_no_other_whole_numbers() -> None:
+    head = "block Loss()(p: i32[n, c], y: i32[n]) -> []:\n"
+    report = refused(f"{head}  return cross_entropy(p, y)\n")
+    assert report.help is not None
+    assert (report.help.text, report.help.code) == ("convert it", "f32(p)")
+    report = refused(f"{head.replace('y: i32', 'y: ')}  return cross_entropy(p, y)\n")
+    assert report.help is not None
+    assert report.help.code == "cross_entropy(y, p)"
+
+
 def test_a_depthwise_convolution_keeps_the_channels() -> None:
     text = (
         "block Net(c)(x: [n, c_in, h, w]) -> [n, c, h, w]:\n"

@@ -141,3 +141,19 @@ train fit(x: [n, 4], y: i32[n, 1]):
     cure = errors(text)[1].help
     assert cure is not None
     assert "`loss`" in cure.text
+
+
+def test_ids_of_every_entry_are_gathered_along_an_axis() -> None:
+    """There is no axis left of which they could pick an entry."""
+    text = "block All()(x: [n, m], ids: i32[n, m]) -> [n, m, m]:\n  return x[ids]\n"
+    cure = errors(text)[0].help
+    assert cure is not None
+    assert (cure.text, cure.code) == (
+        "entries are gathered along an axis",
+        "gather(x, ids, axis=0)",
+    )
+
+
+def test_one_id_without_a_sign_gathers_its_row() -> None:
+    text = "block Row()(x: [n, d], id: u32[]) -> [d]:\n  return x[id]\n"
+    follow(text, "E0203", "gather(x, id, axis=0)", {"x[id]": "gather(x, id, axis=0)"})

@@ -278,6 +278,19 @@ def test_a_rate_that_jumps_is_told_and_can_be_kept_as_it_was(workspace: Workspac
     assert (f"{rates[10]:.4g}", f"{rates[11]:.4g}") == ("0.0004952", "0.003706")
 
 
+def test_nothing_is_said_of_rates_that_are_given_by_hand_or_that_no_step_follows(
+    workspace: Workspace,
+) -> None:
+    workspace.start("run", "epochs=2")
+    program = pipeline.load(str(workspace.folder / "fit.mgn"))
+    request = RunRequest(program, "fit", workspace.folder, ("epochs=3",))
+    job, resumption = resume_job(request, workspace.run_folder("run"))
+    progress = resumption.progress
+    assert len(other_rates(job, progress)) == 1
+    assert other_rates(job, progress.model_copy(update={"is_by_hand": True})) == ()
+    assert other_rates(job, progress.model_copy(update={"step": job.steps})) == ()
+
+
 def test_updates_of_several_batches_are_what_a_schedule_counts(workspace: Workspace) -> None:
     workspace.start("run", "epochs=2", "accumulate=2")
     [said] = rates_said(workspace, "epochs=4")
