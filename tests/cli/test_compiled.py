@@ -76,6 +76,17 @@ def test_what_it_needs_is_asked_for(meganeura: Command, tmp_path: Path) -> None:
     assert "numbers are needed for h, n, w" in shown.err
 
 
+def test_a_precision_that_it_does_not_have_is_refused(meganeura: Command, tmp_path: Path) -> None:
+    weights = tmp_path / "x.safetensors"
+    out = ("-o", str(tmp_path / "model.mgb"), "--weights", str(weights))
+    for precision in ("tf32", "bf16"):
+        shown = meganeura("build", "digits_cnn", *SIZES, *out, "--precision", precision)
+        assert f"in f32 or f16, and not in {precision}" in shown.err
+    shown = meganeura("build", "digits_cnn", "--mode", "train", *out, "--precision", "f16")
+    assert "f16 for an inference alone" in shown.err
+    assert not (tmp_path / "model.mgb").exists()
+
+
 TWO = """
 block Dense(out)(x: [n, 3]) -> [n, out] = x |> fc: linear(out)
 

@@ -140,6 +140,7 @@ def build(
         if device is not None:
             text = "a compiled model runs on any device"
             raise typer.BadParameter(text, param_hint="--device")
+        _require_portable(wanted, precision)
         say(
             _compile(
                 target,
@@ -160,6 +161,20 @@ def build(
     say(text)
     if report:
         say(report_text(stages.compiled))
+
+
+def _require_portable(mode: Mode, precision: ComputePrecision) -> None:
+    """Refuse a precision that a compiled model does not have."""
+    match precision:
+        case ComputePrecision.F32:
+            return
+        case ComputePrecision.F16 if mode is Mode.INFER:
+            return
+        case ComputePrecision.F16:
+            text = "a compiled model has f16 for an inference alone: leave it out for this mode"
+        case _:
+            text = f"a compiled model computes in f32 or f16, and not in {precision}"
+    raise typer.BadParameter(text, param_hint="--precision")
 
 
 @dataclass(frozen=True)
@@ -234,7 +249,16 @@ def _inference(stages: Stages, files: Files) -> "Artefact":
         stages.elaboration, files.weights, files.excused, stages.rules, packs=True
     )
     stated = stages.elaboration.stated_bounds({})
-    found = compiled_model(stages.program.model(), deployed.graph, deployed.values, stated=stated)
+    found = compiled_model(
+        stages.program.model(),
+        deployed.graph,
+        deployed.values,
+        stated=stated,
+        halves=stages.precision is ComputePrecision.F16,
+    )
+    if stages.precision is ComputePrecision.F16 and found.matrices is None:
+        text = "no product of this model is large enough for matrix units: leave it out"
+        raise typer.BadParameter(text, param_hint="--precision")
     return replace(found, preparation=preparation_of(files.weights))
 
 

@@ -13,6 +13,8 @@ export interface Opened {
   readonly device: string;
   readonly bytes: number;
   readonly weights: number;
+  /** The floats of products, of a model that was built for matrix units. */
+  readonly precision?: "f16" | "f32" | undefined;
 }
 
 export interface DataFile {

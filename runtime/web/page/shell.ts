@@ -7,6 +7,11 @@ import type { Opened } from "./protocol.ts";
 
 export const form = JSON.parse(text("meganeura-form")) as PageForm;
 export const main = document.querySelector("main")!;
+/** How products are computed, of a model that was built for matrix units as well. */
+const PRECISIONS = {
+  f16: "f16 on matrix units",
+  f32: "f32: no matrix units here",
+} as const;
 const problem = document.querySelector<HTMLElement>("#problem")!;
 const chips = document.querySelector<HTMLElement>("#chips")!;
 
@@ -83,6 +88,7 @@ export function start<T extends Opened>(
     const opened = await open(await modelBytes());
     chip("compiled", `opened in ${((performance.now() - began) / 1000).toFixed(1)} s`);
     chip("device", opened.device);
+    if (opened.precision) chip("precision", PRECISIONS[opened.precision]);
     chip("memory", `${megabytes(opened.bytes)} of GPU memory`);
     chip("weights", `${megabytes(opened.weights)} of weights`);
     await show(opened);

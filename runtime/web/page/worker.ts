@@ -47,7 +47,8 @@ serve<Calls>({
     watch(opened.gpu, () => opened.gpu);
     const { artefact, gpu, bytes } = opened;
     const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);
-    return { device: gpu.title, bytes, weights };
+    const precision = artefact.matrices && opened instanceof Model ? opened.precision : undefined;
+    return { device: gpu.title, bytes, weights, precision };
   },
 
   async run(feeds) {

@@ -69,6 +69,8 @@ export interface Artefact {
   readonly bounds: ReadonlyMap<string, Bound>;
   readonly training: TrainingForm | null;
   readonly generation: GenerationForm | null;
+  /** The plan in f16, for adapters with matrix units, if the model was built with one. */
+  readonly matrices: Plan | null;
   readonly tensors: ReadonlyMap<string, StoredTensor>;
 }
 
@@ -119,7 +121,7 @@ export function parseArtefact(bytes: Uint8Array): Artefact {
   require(version === VERSION, () => `its format is ${version}, and ${VERSION} is read here`);
   const found = read.record({
     model: read.text, plan: read.plan, training: read.orNull(training),
-    generation: read.orNull(generation),
+    generation: read.orNull(generation), matrices: read.orNull(read.plan),
   })(header, "header");
   const given = (header as { bounds?: unknown }).bounds;
   require(typeof given === "object" && given !== null, () => "it has no bounds");
@@ -130,6 +132,7 @@ export function parseArtefact(bytes: Uint8Array): Artefact {
   const caches = new Set(found.generation?.caches);
   requireOneModel(found.plan, tensors, caches, found.training !== null);
   require(!found.training || !found.generation, () => "it trains and writes texts");
+  if (found.matrices) verifyMatrices(found.matrices, found.plan);
   if (found.training) verifyTraining(found.training, found.plan);
   if (found.generation) verifyGeneration(found.generation, found.plan);
   return { ...found, bounds, tensors };
@@ -148,6 +151,15 @@ function requireOneModel(
     const [given, wanted] = [shown(tensor.stored, tensor.shape), shown(dtype, shape)];
     require(given === wanted, () => `its tensor \`${name}\` is ${given}, and not ${wanted}`);
   }
+}
+
+function verifyMatrices(matrices: Plan, plan: Plan): void {
+  verifyPlan(matrices);
+  const titles = ({ inputs, parameters, outputs }: Plan) =>
+    JSON.stringify([inputs, parameters, outputs].map((tensors) => tensors
+      .map(({ name, dtype, shape, check }) => JSON.stringify([name, dtype, shape, check])).sort()));
+  const same = titles(matrices) === titles(plan) && !matrices.copies.length;
+  require(same, () => "its plan for matrix units is of another model");
 }
 
 function verifyTraining(form: TrainingForm, plan: Plan): void {

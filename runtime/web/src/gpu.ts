@@ -11,6 +11,8 @@ const NO_ADAPTER =
   + "--enable-unsafe-webgpu";
 
 const HALVES = "shader-f16";
+/** Chromium's experimental matrices of a subgroup, and what they need beside. */
+const MATRICES = ["chromium-experimental-subgroup-matrix", "subgroups"] as const;
 const LIMITS = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -20,7 +22,13 @@ const LIMITS = [
   "maxComputeWorkgroupSizeX",
   "maxComputeWorkgroupSizeY",
   "maxComputeWorkgroupSizeZ",
+  "maxComputeWorkgroupStorageSize",
 ] as const;
+/** Bytes of workgroup memory that a plan for matrix units may take; other plans take 16 KiB. */
+const TILE_BYTES = 32 << 10;
+/** Rows and columns of the squares that such a plan multiplies, and invocations of a subgroup. */
+const SIDE = 16;
+const LANES = 32;
 
 /** A device with all that its adapter can do, as far as plans need it. */
 export interface Device {
@@ -51,7 +59,7 @@ function limitsOf(plans: readonly Plan[]): number[] {
     for (const kernel of plan.kernels) {
       const sizes = /@workgroup_size\(([\d, ]+)\)/.exec(kernel)?.[1]?.split(",").map(Number) ?? [1];
       const [x = 1, y = 1, z = 1] = sizes;
-      need(0, 0, 0, 0, x * y * z, x, y, z);
+      need(0, 0, 0, 0, x * y * z, x, y, z, usesMatrices(kernel) ? TILE_BYTES : 0);
     }
   }
   return needs;
@@ -65,7 +73,8 @@ export function findDevice(gpu: GPU | undefined = globalThis.navigator?.gpu): Pr
     if (!adapter) throw deviceFailure("WebGPU finds no GPU here", NO_ADAPTER);
     const device = await adapter.requestDevice({
       requiredLimits: Object.fromEntries(LIMITS.map((limit) => [limit, adapter.limits[limit]])),
-      requiredFeatures: adapter.features.has(HALVES) ? [HALVES] : [],
+      requiredFeatures: [HALVES, ...MATRICES].filter((feature) =>
+        adapter.features.has(feature)) as GPUFeatureName[],
     });
     return { adapter, device };
   })();
@@ -73,15 +82,39 @@ export function findDevice(gpu: GPU | undefined = globalThis.navigator?.gpu): Pr
   return found;
 }
 
-/** The device, if plans can run there; throws `MeganeuraError` that says what is missing. */
-export async function openGpu(plans: readonly Plan[], found: Promise<Device>): Promise<Gpu> {
-  const { adapter, device } = await found;
-  const halves = plans.some((plan) => plan.kernels.some((text) => /\benable f16;/.test(text)));
+function usesMatrices(kernel: string): boolean {
+  return /\benable chromium_experimental_subgroup_matrix;/.test(kernel);
+}
+
+/** Whether an adapter multiplies squares of 16 x 16 halves, and sums them in single precision. */
+function hasUnits(adapter: GPUAdapter): boolean {
+  const info = adapter.info as GPUAdapterInfo & {
+    readonly subgroupMatrixConfigs?: Iterable<Readonly<Record<string, unknown>>>;
+  };
+  const all = MATRICES.every((feature) => adapter.features.has(feature));
+  const lanes = [info.subgroupMinSize, info.subgroupMaxSize].every((size) => size === LANES);
+  return all && lanes && [...(info.subgroupMatrixConfigs ?? [])].some((each) =>
+    each.componentType === "f16" && each.resultComponentType === "f32"
+    && each.M === SIDE && each.N === SIDE && each.K === SIDE);
+}
+
+/** What an adapter lacks to run plans, in words. */
+export function lacking(plans: readonly Plan[], adapter: GPUAdapter): string[] {
+  const kernels = plans.flatMap((plan) => plan.kernels);
   const needs = limitsOf(plans);
   const missing = LIMITS
     .map((limit, i) => `${limit} of ${needs[i]}, where it has ${adapter.limits[limit]}`)
     .filter((_, i) => adapter.limits[LIMITS[i]!] < needs[i]!);
+  const halves = kernels.some((text) => /\benable f16;/.test(text));
   if (halves && !adapter.features.has(HALVES)) missing.push(`the feature ${HALVES}`);
+  if (kernels.some(usesMatrices) && !hasUnits(adapter)) missing.push("matrix units of 16 x 16");
+  return missing;
+}
+
+/** The device, if plans can run there; throws `MeganeuraError` that says what is missing. */
+export async function openGpu(plans: readonly Plan[], found: Promise<Device>): Promise<Gpu> {
+  const { adapter, device } = await found;
+  const missing = lacking(plans, adapter);
   const { vendor, architecture, description } = adapter.info;
   const title = description || [vendor, architecture].filter(Boolean).join(" ") || "a GPU";
   if (missing.length) {

@@ -3,7 +3,7 @@
 import type { Artefact } from "./artefact.ts";
 import { parseArtefact } from "./artefact.ts";
 import type { Device, Gpu } from "./gpu.ts";
-import { findDevice, openGpu } from "./gpu.ts";
+import { findDevice, lacking, openGpu } from "./gpu.ts";
 import { checked, checkIndices } from "./indices.ts";
 import type { PlannedTensor } from "./plan.ts";
 import { MeganeuraError, notAnArtefact } from "./problems.ts";
@@ -94,9 +94,13 @@ export class Model {
     const artefact = await artefactOf(source);
     if (artefact.training) throw notAnArtefact("it is a training step, which `Training` runs");
     if (artefact.generation) throw notAnArtefact("it writes texts, which `Generator` does");
-    const gpu = await openGpu([artefact.plan], device);
+    const { matrices } = artefact;
+    const { adapter } = await device;
+    const halves = matrices !== null && lacking([matrices], adapter).length === 0;
+    const plan = halves ? matrices : artefact.plan;
+    const gpu = await openGpu([plan], device);
     const given = { progress: options.progress, values: onDevice(artefact.tensors) };
-    const session = await Session.open(artefact.plan, gpu, given);
+    const session = await Session.open(plan, gpu, given);
     return new Model(artefact, gpu, session);
   }
 
@@ -110,6 +114,11 @@ export class Model {
 
   get outputs(): readonly Signature[] {
     return signatures(this.artefact, this.artefact.plan.outputs);
+  }
+
+  /** The floats of its products: f16, where it was built for matrix units and the device has them. */
+  get precision(): "f16" | "f32" {
+    return this.#session.plan === this.artefact.plan ? "f32" : "f16";
   }
 
   /** Bytes of the device's memory that it takes. */
@@ -131,7 +140,8 @@ export class Model {
       checkIndices(input.name, data, this.artefact.bounds.get(input.name));
       feeds.set(input.name, data);
     }
-    return Object.fromEntries(checked(this.artefact.plan.outputs, await this.#session.step(feeds)));
+    const { outputs } = this.#session.plan;
+    return Object.fromEntries(checked(outputs, await this.#session.step(feeds)));
   }
 
   /** Give the memory back. */

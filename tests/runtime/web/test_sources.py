@@ -21,10 +21,10 @@ def test_types_fit() -> None:
 
 def test_the_committed_page_is_what_the_sources_give_and_small() -> None:
     sizes = json.loads(run("build.ts", "--check"))
-    assert sizes["runtime"] < 40_000
+    assert sizes["runtime"] < 42_000
     assert sizes["tokenizer"] < 5_000
-    assert sizes["page"] < 84_000
-    assert sizes["generation"] < 45_000
+    assert sizes["page"] < 86_000
+    assert sizes["generation"] < 47_000
     assert sizes["wordpiece"] < 4_000
 
 

@@ -16,7 +16,12 @@ from meganeura_dsl.transforms.pack_parameters import pack_parameters, packed_val
 from meganeura_runtime.backends.base import caches_of, leaf_types
 from meganeura_runtime.backends.inference_session import shared_form
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
-from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
+from meganeura_runtime.backends.webgpu.config.limits import (
+    PORTABLE,
+    WITH_MATRICES,
+    DeviceLimits,
+    MatrixDialect,
+)
 from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs, step_name
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -26,6 +31,8 @@ from meganeura_runtime.export.mgb.portable_tokenizer import PortableTokenizer
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.infer.generator import CHUNKS, room_for
 
+MATRICES = f"enable {MatrixDialect.CHROMIUM.value};"
+"""The first line of a kernel for matrix units."""
 QUICK = FusionConfig(quick=True)
 """A page has compiled nothing before, and its first answer waits for that."""
 
@@ -36,18 +43,26 @@ def compiled_model(
     values: Mapping[str, Array],
     training: TrainingForm | None = None,
     stated: Mapping[str, Bound] | None = None,
+    *,
+    halves: bool = False,
 ) -> Artefact:
     """The model with the plan of its graph for any adapter; raises `LimitError`.
 
-    `stated` is what the program says of inputs.
+    `stated` is what the program says of inputs. With `halves` it has a second plan, in f16, for
+    adapters with matrix units, unless none of its products is large enough for these.
     """
     plan = portable_plan(graph)
-    return Artefact(name, graph, plan, values, training=training, stated=stated or {})
+    matrices = portable_plan(graph, WITH_MATRICES) if halves else None
+    if matrices is not None and not any(MATRICES in text for text in matrices.kernels):
+        matrices = None
+    return Artefact(
+        name, graph, plan, values, training=training, matrices=matrices, stated=stated or {}
+    )
 
 
-def portable_plan(graph: Graph) -> Plan:
+def portable_plan(graph: Graph, limits: DeviceLimits = PORTABLE) -> Plan:
     """The plan of a graph for any adapter, which compiles its kernels; raises `LimitError`."""
-    return plan_graph(graph, PORTABLE, choices=TunedConfigs(fusings={step_name(graph): QUICK}))
+    return plan_graph(graph, limits, choices=TunedConfigs(fusings={step_name(graph): QUICK}))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from meganeura_runtime.backends.base import Session, caches_of, leaf_types
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, WITH_MATRICES
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
@@ -73,6 +73,8 @@ class Header:
     """The training that the graph is a step of, if any."""
     generation: GenerationForm | None = None
     """The generation that the graph is a step of, if any."""
+    matrices: Plan | None = None
+    """The plan of the graph in f16, for adapters with matrix units; browsers choose."""
     version: Literal[4] = VERSION
 
 
@@ -93,6 +95,8 @@ class Artefact:
     """The training that the graph is a step of, if any."""
     generation: GenerationForm | None = None
     """The generation that the graph is a step of, if any."""
+    matrices: Plan | None = None
+    """The plan of the graph in f16, for adapters with matrix units; browsers choose."""
     stated: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """Bounds that the program states for its inputs, which the graph does not hold."""
     preparation: Preparation = NOTHING
@@ -163,7 +167,15 @@ class Artefact:
         text = format_graph(self.graph)
         bounds = _index_bounds(self.bounds)
         header = _ADAPTER.dump_json(
-            Header(self.model, text, self.plan, bounds, self.training, self.generation)
+            Header(
+                self.model,
+                text,
+                self.plan,
+                bounds,
+                self.training,
+                self.generation,
+                self.matrices,
+            )
         )
         sealed = seal(header) if self.trusted else None
         origin = {} if sealed is None else {SEAL: sealed}
@@ -187,6 +199,9 @@ class Artefact:
             verify_plan(header.plan, PORTABLE)
             forms = Forms(header.training, header.generation)
             require_one_model(graph, header.plan, tensors, forms)
+            if header.matrices is not None:
+                verify_plan(header.matrices, WITH_MATRICES)
+                require_one_model(graph, header.matrices, tensors, forms)
             for plan in forms.plans:
                 verify_plan(plan, PORTABLE)
         except (MismatchError, PlanError) as error:
@@ -203,6 +218,7 @@ class Artefact:
             {},
             training=header.training,
             generation=header.generation,
+            matrices=header.matrices,
             preparation=Preparation.of(path, metadata),
         )
         stated = {
