@@ -2,8 +2,9 @@
 
     python scripts/plant_bugs.py [NAME ...]
 
-The mistakes are those of `scripts/plants`. A planted one that no test notices is an error of the
-tests; one whose text is no longer in the source has to be planted again. `docs/testing.md` has the
+The mistakes are those of `scripts/plants`. A planted one that no test notices, neither by day nor
+with the cases of the night, is an error of the tests; one whose text is no longer in the source has
+to be planted again. `docs/testing.md` has the
 table, which is printed at the end.
 """
 
@@ -15,6 +16,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from plants import PLANTS, Plant
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,27 +45,35 @@ def main() -> int:
 
 
 def objection(field: Path, plant: Plant) -> str:
-    """A test that fails while the mistake is in the copy, or nothing."""
+    """A test that fails while the mistake is in the copy, or nothing.
+
+    The cases of the night are tried where those of the day do not notice it.
+    """
     file = field / plant.file
     source = file.read_text(encoding="utf-8")
     if source.count(plant.right) != 1:
         print(f"GONE     {plant.name}: {plant.file} has not one `{plant.right}`", flush=True)
         return ""
     _write(file, source.replace(plant.right, plant.wrong))
-    found = failing(field, plant.tests)
+    by_day = failing(field, plant.tests)
+    found = by_day or failing(field, plant.tests, nightly=True)
     _write(file, source)
-    print(f"{'noticed' if found else 'MISSED '}  {plant.name}: {found}", flush=True)
+    said = "noticed" if by_day else "AT NIGHT" if found else "MISSED"
+    print(f"{said:8} {plant.name}: {found}", flush=True)
     return found
 
 
-def failing(field: Path, tests: Iterable[str]) -> str:
-    """The first test that fails in the copy, or nothing."""
+def failing(field: Path, tests: Iterable[str], *, nightly: bool = False) -> str:
+    """The first test that fails in the copy, or nothing; by day there may be none to run."""
     command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests)
     path = os.pathsep.join((str(field), str(field / "runtime")))
     environment = {**os.environ, "PYTHONPATH": path, "MEGANEURA_CACHE": "off"}
+    environment["MEGANEURA_NIGHTLY"] = "1" if nightly else ""
     done = subprocess.run(
         command, cwd=field, env=environment, capture_output=True, text=True, check=False
     )
+    if done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED and not nightly:
+        return ""
     if done.returncode not in (0, 1):
         sys.exit(f"the tests did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]

@@ -1,12 +1,14 @@
 """Programs of `torch.export`, read as programs that give the same."""
 
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 import meganeura as api
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -26,6 +28,15 @@ train fit(x: [batch, 3, 8, 8], y: [batch, 5]):
     epochs    = {STEPS}
     optimizer = sgd(lr=0.1)
 """
+
+
+registry = cache(ONNXRegistry.from_torchlib)
+"""The functions of all operators, which PyTorch reads anew for each program, in a second."""
+
+
+@pytest.fixture(autouse=True)
+def _operators_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ONNXRegistry, "from_torchlib", staticmethod(registry))
 
 
 class Net(torch.nn.Module):

@@ -20,6 +20,7 @@ from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import Cast, Compare, Mul, Tanh
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
+from tests.effort import effort
 
 
 def subject(text: str) -> Subject:
@@ -40,10 +41,15 @@ def checked(formula: str, examples: int = 40) -> Verdict:
     "formula",
     [
         "relu(x) + log(1 + exp(-abs(x)))",  # softplus, with a slope of 0 at 0
-        "relu(x) + minimum(exp(minimum(x, 0)) - 1, 0)",  # elu, with a slope of 1/4
-        "relu(x) - relu(-x)",
-        "maximum(x, 3) + minimum(x, 3) + relu(x - 3) - relu(3 - x)",
         "relu(x - 0.7) - relu(0.7 - x)",  # a knot of its own
+        *effort(
+            [],
+            [
+                "relu(x) + minimum(exp(minimum(x, 0)) - 1, 0)",  # elu, with a slope of 1/4
+                "relu(x) - relu(-x)",
+                "maximum(x, 3) + minimum(x, 3) + relu(x - 3) - relu(3 - x)",
+            ],
+        ),
     ],
 )
 def test_what_is_smooth_although_its_parts_are_not_has_its_slope(formula: str) -> None:

@@ -53,6 +53,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.passes import fuse_attention
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.dsl.transforms.egraph.net import Net
+from tests.effort import effort
 from tests.runtime.running import run
 
 pytestmark = pytest.mark.adapter
@@ -259,8 +260,9 @@ def _every_attention_is_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_every_attention_is_a_kernel")
-@pytest.mark.parametrize("keys", [21, 130], ids=["whole", "in parts"])
-@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize(
+    ("keys", "trains"), [(21, True), (130, False), *effort([], [(21, False), (130, True)])]
+)
 def test_attention_to_special_numbers(keys: int, trains: bool, device: Device) -> None:  # noqa: FBT001
     random = np.random.default_rng(5)
     feeds = {
