@@ -11,13 +11,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Gather, Input
 from meganeura_dsl.summary import Layer, Summary
 
-Measure = Literal["weights", "flops"]
+Measure = Literal["weights", "flops", "memory"]
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 BEGIN = "digraph meganeura {"
 """The first line of a drawing."""
@@ -103,6 +103,7 @@ def _layer_data(layer: Layer, drawn: _Edges) -> dict[str, Any]:
         "times": layer.times,
         "weights": layer.weights,
         "flops": layer.flops,
+        "memory": layer.memory,
         "location": drawn.lines.get(layer.path, ""),
         "inside": [_layer_data(each, drawn) for each in layer.inside],
     }
@@ -157,7 +158,15 @@ def _joins(drawn: _Edges, layer: str, level: int) -> Iterator[str]:
 
 
 def _measured(layer: Layer, measure: Measure) -> int:
-    return layer.weights if measure == "weights" else layer.flops or 0
+    match measure:
+        case "weights":
+            return layer.weights
+        case "flops":
+            return layer.flops or 0
+        case "memory":
+            return layer.memory or 0
+        case _:
+            assert_never(measure)
 
 
 def _edges(root: Layer, graph: Graph, depth: int | None) -> _Edges:

@@ -1,4 +1,4 @@
-"""The layers of a model as a table: what each gives, its weights, and the arithmetic of a run."""
+"""The layers of a model as a table: what each gives, its weights, arithmetic and memory."""
 
 import re
 from collections import defaultdict
@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from meganeura_dsl.diagnostics.plain_table import count, table
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Leaf
-from meganeura_dsl.ir.ops import Gather
+from meganeura_dsl.ir.ops import Broadcast, Constant, Gather, Reshape, Slice, Transpose
 from meganeura_dsl.ir.types import element_count, free_sizes, size_in_bytes
 
 _CALL = re.compile(r"(?<!^\.):\s*(?P<callee>\w+)")
 """A layer; the label `.` is none, as it adds nothing to the names of what is inside."""
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-HEAD = ("layer", "block", "output", "weights", "FLOPs")
+_VIEW = Leaf | Constant | Broadcast | Reshape | Slice | Transpose
+"""Values that compute nothing of their own."""
+HEAD = ("layer", "block", "output", "weights", "FLOPs", "memory")
 STATE = "state"
 """The kind of a tensor of a checkpoint that nothing trains and every step may change."""
 
@@ -32,6 +34,8 @@ class Layer:
     """Numbers of all its parameters, without states."""
     flops: int | None = None
     """Additions and multiplications, about; `None` where a size is open."""
+    memory: int | None = None
+    """Bytes of all values that it computes, as it is written; `None` where a size is open."""
     inside: "list[Layer]" = field(default_factory=list["Layer"])
     times: int = 1
     """The number of equal layers in a row; numbers are those of one."""
@@ -67,15 +71,19 @@ class Summary:
         of_frozen = f", {frozen:,} of them frozen" if frozen else ""
         memory = _short(self.weight_bytes)
         held = f"{count(root.weights, 'weight')}{of_frozen}; {memory}B in memory, states included"
-        return "\n".join([table(rows, right=(3, 4)), "", held, self._arithmetic(option)])
+        return "\n".join([table(rows, right=(3, 4, 5)), "", held, self._arithmetic(option)])
 
     def _arithmetic(self, option: str) -> str:
         if self.root.flops is None:
             given = " ".join(f"{option}{name}=NUMBER" for name in self.open_sizes)
-            return f"FLOPs follow from numbers: {given}"
+            return f"FLOPs and memory follow from numbers: {given}"
         shown = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
         for_ = f" for {shown}" if shown else ""
-        return f"{_short(self.root.flops).rstrip()} FLOPs{for_}: additions and multiplications"
+        assert self.root.memory is not None
+        return (
+            f"{_short(self.root.flops).rstrip()} FLOPs{for_}: additions and multiplications\n"
+            f"{_short(self.root.memory)}B of values are computed by the program as it is written"
+        )
 
 
 def summarize(
@@ -184,6 +192,7 @@ def _above(path: str, known: Mapping[str, Layer]) -> Layer:
 def _count(known: Mapping[str, Layer], symbolic: Elaboration, concrete: Elaboration | None) -> None:
     """Add up what is inside of each layer."""
     weights, flops = defaultdict[str, int](int), defaultdict[str, int](int)
+    memory = defaultdict[str, int](int)
     for each in symbolic.parameters:
         if each.kind != STATE:
             weights[each.name.rpartition(".")[0]] += element_count(each.type)
@@ -191,16 +200,19 @@ def _count(known: Mapping[str, Layer], symbolic: Elaboration, concrete: Elaborat
         if not isinstance(value.op, Leaf | Gather):  # a row that is looked up is no arithmetic
             types = [operand.type for operand in value.operands]
             flops[value.origin.path] += value.op.flops(types, value.type)
+        if not isinstance(value.op, _VIEW):
+            memory[value.origin.path] += size_in_bytes(value.type)
     for path, number in weights.items():
         for layer in _around(path, known):
             layer.weights += number
     if concrete is None:
         return
     for layer in known.values():
-        layer.flops = 0
-    for path, number in flops.items():
+        layer.flops = layer.memory = 0
+    for path in {**flops, **memory}:
         for layer in _around(path, known):
-            layer.flops = (layer.flops or 0) + number
+            layer.flops = (layer.flops or 0) + flops[path]
+            layer.memory = (layer.memory or 0) + memory[path]
 
 
 def _around(path: str, known: Mapping[str, Layer]) -> Sequence[Layer]:
@@ -268,6 +280,7 @@ def _rows(layer: Layer, level: int, depth: int | None) -> Iterator[tuple[str, ..
         layer.output,
         f"{times}{layer.weights:,}" if layer.weights else "",
         f"{times}{_short(layer.flops)}" if layer.flops is not None else "-",
+        f"{times}{_short(layer.memory)}B" if layer.memory is not None else "-",
     )
     if depth is None or level < depth:
         for each in layer.inside:

@@ -22,6 +22,8 @@ FULL = (
     "cli/test_fit_command.py",
     "cli/test_generate_command.py",
     "cli/test_gradcheck.py",
+    "cli/test_graph_command.py::test_a_long_model_is_laid_out",
+    "cli/test_graph_command.py::test_a_picture_keeps_its_boxes_apart",
     "cli/test_graph_command.py::test_all_that_is_joined_is_drawn",
     "cli/test_import_command.py",
     "cli/test_inspect.py",

@@ -130,8 +130,8 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         *(("--depth", "1"), ("--depth", "0"), ("--set", "hidden=5"), ("--set", "n=3")),
     ),
     ("graph", "p.mgn:net"): (
-        *(("-o", "net.dot"), ("-o", "net.svg"), ("--force",), ("--depth", "1")),
-        *(("--colour", "flops"), ("--set", "n=3")),
+        *(("-o", "net.dot"), ("-o", "net.html"), ("-o", "net.txt"), ("--force",)),
+        *(("--depth", "1"), ("--colour", "flops"), ("--set", "n=3")),
     ),
     ("weights", "get", "hf:me/none", "--offline"): (
         *(("-o", "got"), ("--model", "p.mgn:net"), ("--set", "hidden=5"), ("--force",)),

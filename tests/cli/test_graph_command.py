@@ -1,9 +1,12 @@
-"""`meganeura graph`: the layers of a model for Graphviz, which is not needed here."""
+"""`meganeura graph`: the layers of a model for Graphviz, which is not needed here, and as SVG."""
 
 import re
+import sys
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -23,6 +26,8 @@ block Net(depth=3)(x: [n, 8], y: [n, 8]) -> [n, 2]:
 
 model net = Net()
 """
+TIMES = "\N{MULTIPLICATION SIGN}"
+SVG = "{http://www.w3.org/2000/svg}"
 NODE = re.compile(r'^ *"([^"]+)" \[', re.MULTILINE)
 EDGE = re.compile(r'^  "([^"]+)" -> "([^"]+)" \[label="([^"]*)"\];$', re.MULTILINE)
 FRAME = re.compile(r'subgraph "cluster ([^"]+)" \{\n *label="([^"]*)"')
@@ -85,8 +90,76 @@ def test_a_drawing_replaces_drawings_alone(meganeura: Command, net: str) -> None
     assert Path("net.dot").read_text() == meganeura("graph", net).out
     Path("net.dot").write_text("mine")
     assert "E0539" in meganeura("graph", net, "-o", "net.dot").err
-    assert "the name ends in .dot" in " ".join(meganeura("graph", net, "-o", "net.svg").err.split())
+    shown = " ".join(meganeura("graph", net, "-o", "net.txt").err.split())
+    assert "the name ends in .html, .svg or .dot" in shown
     assert Path("net.dot").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["net.svg", "net.html"])
+def test_a_file_that_is_no_drawing_is_not_replaced(meganeura: Command, net: str, name: str) -> None:
+    for _ in range(2):
+        assert meganeura("graph", net, "-o", name).code == 0
+    Path(name).write_text("<svg>mine</svg>")
+    assert "E0539" in meganeura("graph", net, "-o", name).err
+    assert meganeura("graph", net, "-o", name, "--force").code == 0
+
+
+def elements(tag: str) -> list[ET.Element]:
+    """Returns the elements of the picture that was written, which is well-formed XML."""
+    root = ET.fromstring(Path("net.svg").read_text())  # noqa: S314 - our own
+    return list(root.iter(f"{SVG}{tag}"))
+
+
+def texts() -> list[str]:
+    """Returns all that is written in the picture."""
+    return ["".join(each.itertext()) for each in elements("text")]
+
+
+def test_a_picture_has_the_layers_once_with_their_types(meganeura: Command, net: str) -> None:
+    shown = meganeura("graph", net, "-o", "net.svg")
+    assert shown.out == "written: net.svg\n"
+    frame, *_ = written = texts()
+    assert frame == f"3 {TIMES} body.[0-2] Body"
+    assert written.count("f32[n, 8]") == 8  # six edges, two inputs
+    assert {"fc", "linear · 72 weights", "add", "mul", "head", "f32[n, 2]"} <= set(written)
+    titles = [each.text for each in elements("title")]
+    assert "body.0.fc: linear\n72 weights, 136 FLOPs, 64 B of memory\nnet.mgn:1" in titles
+    meganeura("graph", net, "-o", "net.svg", "--depth", "1")
+    assert f"Body · 3 {TIMES} 72 weights" in texts()
+    assert "fc" not in texts()
+
+
+def test_a_picture_keeps_its_boxes_apart(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    meganeura("graph", "resnet18", "-o", "net.svg")
+    boxes = list[tuple[float, float, float, float]]()
+    for group in elements("g"):
+        if group.get("class") in {"layer", "join", "end"}:
+            outline = group.find(f"{SVG}rect")
+            assert outline is not None
+            x, y, wide, high = (float(outline.get(k, "")) for k in ("x", "y", "width", "height"))
+            boxes.append((x, y, x + wide, y + high))
+    assert len(boxes) > 30
+    for a, b in combinations(boxes, 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (a, b)
+
+
+def test_a_long_model_is_laid_out(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.svg"
+    assert meganeura("graph", "densenet121", "-o", str(file)).code == 0
+    assert file.read_text().count('class="layer"') > 240
+
+
+def test_without_the_engine_a_picture_says_what_to_install(
+    meganeura: Command, net: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "quickjs", None)
+    shown = meganeura("graph", net, "-o", "net.svg").err
+    assert "E0564" in shown
+    assert "drawing" in shown
+    assert not Path("net.svg").exists()
 
 
 def inside(layers: list[dict[str, Any]]) -> Iterator[str]:

@@ -38,16 +38,18 @@ def test_equal_layers_are_one_line_with_its_count(meganeura: Command, tmp_path: 
     assert (shown.code, shown.err) == (0, "")
     cells = [[cell.strip() for cell in row] for row in rows(shown.out)]
     # A product of [1, 8] and [8, 8] has 128 additions and multiplications, the bias 8, the relu
-    # 16, the scale 8.
+    # 16, the scale 8. Each of these values takes 4 bytes for an element; the relu compares and
+    # chooses.
     assert cells == [
-        ["net", "f32[n, 2]", "242", "498"],
-        ["body.[0-2]", "Body", "f32[n, 8]", "3 x 72", "3 x 152"],
-        ["body.0.fc", "linear", "f32[n, 8]", "72", "136"],
-        ["head", "linear", "f32[n, 2]", "18", "34"],
+        ["net", "f32[n, 2]", "242", "498", "432 B"],
+        ["body.[0-2]", "Body", "f32[n, 8]", "3 x 72", "3 x 152", "3 x 128 B"],
+        ["body.0.fc", "linear", "f32[n, 8]", "72", "136", "64 B"],
+        ["head", "linear", "f32[n, 2]", "18", "34", "16 B"],
     ]
-    assert shown.out.splitlines()[-2:] == [
+    assert shown.out.splitlines()[-3:] == [
         "242 weights, 8 of them frozen; 968 B in memory, states included",
         "498 FLOPs for n=1: additions and multiplications",
+        "432 B of values are computed by the program as it is written",
     ]
     flat = meganeura("summary", str(file), "--depth", "1", "--set", "depth=1").out
     assert [row[0].strip() for row in rows(flat)] == ["net", "body.0", "head"]
@@ -60,8 +62,8 @@ def test_a_label_with_a_value_in_it_is_a_path(meganeura: Command, tmp_path: Path
     assert [row[0] for row in cells] == [
         *("net", "body1", "body1.fc", "body2", "body2.fc", "body3", "body3.fc", "head")
     ]
-    assert cells[0] == ["net", "f32[n, 2]", "242", "498"]
-    assert cells[1] == ["body1", "Body", "f32[n, 8]", "72", "152"]
+    assert cells[0] == ["net", "f32[n, 2]", "242", "498", "432 B"]
+    assert cells[1] == ["body1", "Body", "f32[n, 8]", "72", "152", "128 B"]
 
 
 def test_python_gives_the_table_of_the_command(meganeura: Command, tmp_path: Path) -> None:
@@ -74,7 +76,7 @@ def test_python_gives_the_table_of_the_command(meganeura: Command, tmp_path: Pat
     assert f"{found}\n" == meganeura("summary", str(file), "--set", "t=4").out
     assert (found.root.weights, found.trained, found.sizes) == (242, 234, {"t": 4, "n": 1})
     assert found.text(1) in meganeura("summary", str(file), "--set", "t=4", "--depth", "1").out
-    assert str(model.summary()).endswith("FLOPs follow from numbers: t=NUMBER")
+    assert str(model.summary()).endswith("FLOPs and memory follow from numbers: t=NUMBER")
     with pytest.raises(ValueError, match="the inputs leave no size `h` open, but n, t"):
         model.summary({"h": 3})
     with pytest.raises(ValueError, match="the size `t` is a number from 1, not 0"):
@@ -86,14 +88,14 @@ def test_the_figures_of_resnet18_are_those_that_are_known(meganeura: Command) ->
     shown = meganeura("summary", "resnet18", "--set", "w=224", "--set", "h=224", "--depth", "1")
     assert "11,689,512 weights; 46.8 MB in memory" in shown.out
     assert "3.64 G FLOPs for w=224, h=224, n=1: " in shown.out
-    assert ["layer4", "Stage", "f32[n, 512, 7, 7]", "8,393,728", "823 M"] in [
+    assert ["layer4", "Stage", "f32[n, 512, 7, 7]", "8,393,728", "823 M", "3.04 MB"] in [
         [cell.strip() for cell in row] for row in rows(shown.out)
     ]
 
 
 def test_sizes_without_a_number_are_asked_for(meganeura: Command) -> None:
     shown = meganeura("summary", "resnet18", "--set", "h=224").out
-    assert shown.endswith("FLOPs follow from numbers: --set w=NUMBER\n")
+    assert shown.endswith("FLOPs and memory follow from numbers: --set w=NUMBER\n")
     assert "f32[n, 64, 112, ceil(w/2)]" in shown
 
 

@@ -1,4 +1,4 @@
-"""`meganeura graph`: a drawing of the layers of a model, in the language of Graphviz."""
+"""`meganeura graph`: a drawing of the layers of a model."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ class Colour(StrEnum):
 
     WEIGHTS = "weights"
     FLOPS = "flops"
+    MEMORY = "memory"
 
 
 def graph(
@@ -23,10 +24,10 @@ def graph(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the drawing: .dot."),
+        typer.Option("--output", "-o", metavar="FILE", help="The drawing: .html, .svg or .dot."),
     ] = None,
     depth: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Levels of layers within layers.")
+        int | None, typer.Option(metavar="N", min=1, help="Levels of layers that are open.")
     ] = None,
     colour: Annotated[
         Colour, typer.Option("--colour", help="The measure that layers are coloured by.")
@@ -34,24 +35,38 @@ def graph(
     changes: Changes = None,
     force: Force = False,
 ) -> None:
-    """Draw the layers of a model for Graphviz: blocks in frames, with the types between them.
+    """Draw the layers of a model: blocks around their layers, with the types between them.
 
-    Equal layers in a row are drawn once. `dot -Tsvg net.dot` and viewers of Graphviz lay it out;
-    without `-o` the text is printed.
+    Equal layers in a row are drawn once, with their number. On a page, `-o net.html`, blocks open
+    and close by a click, and a layer shows its line of the program. A picture, `-o net.svg`, has
+    all of them open. `-o net.dot` is text for Graphviz, which is printed without `-o`.
     """
+    from meganeura.drawing.write import Shown, page, picture
     from meganeura_dsl.graph_drawing import graphviz
     from meganeura_dsl.summary import summarize
     from meganeura_runtime.io.files.atomic_write import write_text
 
-    require_writable(output, (Kind.DRAWING,), force=force, reads=[Path(model)])
+    kinds = (Kind.PAGE, Kind.PICTURE_OF_MODEL, Kind.DRAWING)
+    require_writable(output, kinds, force=force, reads=[Path(model)])
     chosen = configured(model, changes)
     found = summarize(chosen.name, chosen.elaborate, chosen.sizes)
-    if colour is Colour.FLOPS and found.open_sizes:
+    if colour is not Colour.WEIGHTS and found.open_sizes:
         given = " ".join(f"--set {name}=NUMBER" for name in found.open_sizes)
-        raise typer.BadParameter(f"FLOPs follow from numbers: {given}", param_hint="--colour")
-    drawn = graphviz(found, chosen.elaborate().graph, colour.value, depth)
-    if output is None:
-        say(drawn.removesuffix("\n"))
-        return
-    write_text(output, drawn)
-    say(f"written: {output}; dot -Tsvg {output} lays it out")
+        text = f"FLOPs and memory follow from numbers: {given}"
+        raise typer.BadParameter(text, param_hint="--colour")
+    graph = chosen.elaborate().graph
+    shown = Shown(colour.value, depth)
+    match output and output.suffix:
+        case None:
+            say(graphviz(found, graph, colour.value, depth).removesuffix("\n"))
+            return
+        case ".html":
+            text, hint = page(found, graph, chosen.program.texts, shown), "a browser shows it"
+        case ".svg":
+            text, hint = picture(found, graph, shown), ""
+        case _:
+            text = graphviz(found, graph, colour.value, depth)
+            hint = f"dot -Tsvg {output} lays it out"
+    assert output is not None
+    write_text(output, text)
+    say("; ".join(filter(None, [f"written: {output}", hint])))

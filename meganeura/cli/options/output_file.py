@@ -36,6 +36,7 @@ class Kind(Enum):
     SOURCE = "a program of PyTorch"
     PREDICTIONS = "a table of predictions"
     DRAWING = "a drawing of a model"
+    PICTURE_OF_MODEL = "a drawing of a model by `meganeura graph`"
 
 
 SUFFIXES = {
@@ -52,6 +53,7 @@ SUFFIXES = {
     Kind.SOURCE: ".py",
     Kind.PREDICTIONS: ".csv",
     Kind.DRAWING: ".dot",
+    Kind.PICTURE_OF_MODEL: ".svg",
 }
 WRITTEN_BY = {
     ".html": "`meganeura build`",
@@ -60,7 +62,7 @@ WRITTEN_BY = {
     ".py": "`meganeura export --to torch`",
     ".csv": "`meganeura predict`",
     ".dot": "`meganeura graph`",
-    ".svg": "`dot -Tsvg` from that of `meganeura graph`",
+    ".svg": "`meganeura graph`",
     ".mgn": "`meganeura import`",
 }
 """The command that writes a file of a suffix, for those that do not."""
@@ -151,6 +153,11 @@ def _is(path: Path, kind: Kind) -> bool:
 
             with path.open("rb") as file:
                 return file.read(len(DRAWN)) == DRAWN.encode()
+        case Kind.PICTURE_OF_MODEL:
+            from meganeura.drawing.write import SVG
+
+            with path.open("rb") as file:
+                return file.read(len(SVG)) == SVG.encode()
         case Kind.SOURCE:
             from meganeura_runtime.export.source.write import MARK
 

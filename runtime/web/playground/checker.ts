@@ -1,6 +1,6 @@
 /** What the page and the worker say to each other. */
 
-import type { Drawing } from "./drawing.ts";
+import type { Drawing } from "../drawing/picture.ts";
 
 /** Line and column from 0. */
 export type At = [number, number];

@@ -3,7 +3,7 @@
 import { el, fill } from "../page/dom.ts";
 import { Checker } from "./checker.ts";
 import type { Check, Problem } from "./checker.ts";
-import { draw } from "./drawing.ts";
+import { draw } from "../drawing/drawing.ts";
 import { Editor } from "./editor.ts";
 import { markdown } from "./markdown.ts";
 import { packed, unpacked } from "./share.ts";

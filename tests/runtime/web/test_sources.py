@@ -23,9 +23,11 @@ def test_the_committed_page_is_what_the_sources_give_and_small() -> None:
     sizes = json.loads(run("build.ts", "--check"))
     assert sizes["runtime"] < 42_000
     assert sizes["tokenizer"] < 5_000
-    assert sizes["page"] < 86_000
-    assert sizes["generation"] < 47_000
-    assert sizes["wordpiece"] < 4_000
+    assert sizes["page.html"] < 86_000
+    assert sizes["generation.html"] < 47_000
+    assert sizes["wordpiece.js"] < 4_000
+    assert sizes["drawing.html"] < 62_000
+    assert sizes["drawing.js"] < 56_000
 
 
 def test_nothing_else_is_needed_at_run_time() -> None:

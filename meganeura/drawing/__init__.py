@@ -1,0 +1,1 @@
+"""Models as drawings: a page whose blocks open by a click, and a picture."""
