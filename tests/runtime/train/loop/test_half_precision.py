@@ -176,7 +176,7 @@ def test_an_overflow_is_no_anomaly_where_it_spoils_a_sum_or_a_norm(
 def test_losses_are_those_of_f32_up_to_the_rounding_of_factors(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = effort(8, 20)
+    steps = 20
     wide = PROGRAM.replace("linear(8)", "linear(64) |> gelu |> fc: linear(64)")
     workspace.write(
         wide.replace("batch     = 4", "batch     = 20").replace("= 4\n", f"= {steps}\n")

@@ -82,9 +82,10 @@ def assert_right(graph: Graph, feeds: dict[str, Array], device: Device, kernels:
     [
         (1, 41, 64, 64, SMALL),
         (127, 129, 41, 8, WIDE),
+        (3, 127, 128, 1, SMALL),
         (37, 21, 9, 5, DEEP),
         (20, 64, 8, 8, SMALL),
-        *effort([], [(41, 1, 8, 128, SMALL), (129, 3, 1, 41, TALL), (3, 127, 128, 1, SMALL)]),
+        *effort([], [(41, 1, 8, 128, SMALL), (129, 3, 1, 41, TALL)]),
     ],
 )
 def test_queries_keys_and_widths(
