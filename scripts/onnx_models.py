@@ -95,8 +95,6 @@ def _there_and_back(name: str, folder: Path) -> str:
     parameters = pipeline.elaborate_model(pipeline.load(str(back.program))).parameters
     found = {each.name: each.type for each in parameters if not CONSTANT.match(each.name)}
     wanted = {each.name: each.type for each in symbolic.parameters}
-    for each in NUMBERS & {*wanted} - {*found}:
-        del wanted[each]
     lines = len(back.program.read_text().splitlines())
     said += f", read within {back.difference:.2g} as {lines} lines"
     if back.difference > allowed:
@@ -112,7 +110,10 @@ def _there_and_back(name: str, folder: Path) -> str:
 
 def _variation(graph: Graph, values: Mapping[str, Array]) -> float:
     """Returns the outputs' difference for two random inputs, relative to the largest element."""
-    one, other = (reference_run(graph, values, random_inputs(graph, seed)) for seed in (0, 1))
+    one, other = (
+        {name: each.astype(np.float64) for name, each in run.items()}
+        for run in (reference_run(graph, values, random_inputs(graph, seed)) for seed in (0, 1))
+    )
     return min(
         float(np.abs(one[name] - other[name]).max() / np.abs(one[name]).max()) for name in one
     )
@@ -127,8 +128,6 @@ def _rounding(elaborate: Elaborate, values: Mapping[str, Array], sizes: Mapping[
     return max(distance(each, exact[name]) for name, each in single.items())
 
 
-NUMBERS = {"logit_scale", "log_length", "log_noise", "log_scale"}
-"""Parameters of one number, which are that number in what is read."""
 CONSTANT = re.compile(r"constant\d+$")
 
 
@@ -147,6 +146,9 @@ def _weights(model: Elaboration) -> dict[str, Array]:
         if array.ndim > 2 and array.dtype == np.float32:
             scale = np.sqrt(GAIN / np.prod(array.shape[1:]))
             drawn = generator.normal(scale=scale, size=array.shape)
+            values[name] = drawn.astype(np.float32)
+        if array.ndim == 2 and array.dtype == np.float32 and not array.any():
+            drawn = generator.normal(scale=array.shape[1] ** -0.5, size=array.shape)
             values[name] = drawn.astype(np.float32)
     return values
 

@@ -144,6 +144,25 @@ def test_weights_of_layers_within_a_module_keep_their_names(tmp_path: Path) -> N
     assert set(made.trained) == {*net.state_dict()}
 
 
+class Scaled(torch.nn.Module):
+    """A temperature that is one number, and rates that are a few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = torch.nn.Parameter(torch.tensor(0.5))
+        self.rates = torch.nn.Parameter(torch.rand(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows [n, 4] to [n, 4]."""
+        return x * self.temperature.exp() + self.rates.exp()
+
+
+def test_parameters_of_one_or_a_few_numbers_stay_parameters(tmp_path: Path) -> None:
+    exported = torch.export.export(Scaled(), (torch.randn(2, 4),))
+    made = api.import_torch(exported, tmp_path / "net.mgn")
+    assert set(made.trained) == {"temperature", "rates"}
+
+
 class Positions(torch.nn.Module):
     """A table of positions that is read at every place, and a mask with infinities."""
 

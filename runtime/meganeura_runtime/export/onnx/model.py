@@ -1,5 +1,6 @@
 """A typed graph as an ONNX model."""
 
+import json
 from collections.abc import Mapping
 
 from onnx import ModelProto, helper
@@ -16,6 +17,8 @@ from meganeura_runtime.export.onnx.options import OnnxOptions
 from meganeura_runtime.export.onnx.patterns import find_all, needed, with_momentum
 from meganeura_runtime.export.onnx.sizes import Sizes
 
+LEAVES = "meganeura.leaves"
+"""The entry of the metadata that has the kind of each parameter: whether it is trained."""
 IR_VERSION = 8
 """The version of the file format that all readers of opset 17 know."""
 
@@ -43,12 +46,14 @@ def onnx_model(
     if options.fold_batch_norm:
         matches, values, names = folded(graph, matches, values)
     read = {value.id for value in needed(graph, matches)}
+    kinds: dict[str, str] = {}
     for value in graph.values:
         match value.op:
             case Input(name=leaf):
                 lowering.tensors[value.id] = exact(leaf, value)
-            case Parameter(name=leaf) if value.id in read:
+            case Parameter(name=leaf, kind=kind) if value.id in read:
                 called = names.get(leaf, leaf)
+                kinds[called] = kind
                 emitter.initialize(called, values[leaf])
                 lowering.tensors[value.id] = exact(called, value)
             case _:
@@ -72,6 +77,7 @@ def onnx_model(
         opset_imports=opsets,
         functions=[function(each, options.opset) for each in emitter.called],
     )
-    for key, text in options.metadata.items():
+    leaves = {LEAVES: json.dumps(kinds)} if kinds else {}
+    for key, text in {**leaves, **options.metadata}.items():
         model.metadata_props.add(key=key, value=text)
     return model

@@ -74,8 +74,8 @@ MOVED = frozenset({"Reshape", "Unsqueeze", "Transpose", "Expand"})
 
 def _is_weight(known: Known, least: int) -> bool:
     """True if numbers are weights that keep their name, and not part of a computation of sizes."""
-    is_large = known.rank > 1 or known.array.size > least
-    return bool(known.name) and known.dtype.is_float and is_large and known.array.size > 1
+    is_large = (known.rank > 1 or known.array.size > least) and known.array.size > 1
+    return bool(known.name) and known.dtype.is_float and (is_large or known.is_parameter)
 
 
 def _turned(node: Node, known: Sequence[Known]) -> list[Value | None] | None:

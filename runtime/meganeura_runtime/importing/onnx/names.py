@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIAL_VALUES
 from meganeura_dsl.elaborate.scope.linker import library
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_runtime.importing.onnx.code import Tensor, Words
@@ -56,7 +57,7 @@ class Paths:
         self.above: set[Words] = set()
         """The paths above the initializers of the file."""
         self._of: dict[str, Words] = {}
-        self._taken: set[Words] = set()
+        self._taken: set[Words] = {(word,) for word in INITIAL_VALUES}  # parameters start from them
         self._above_taken: set[Words] = set()
         self._counts: dict[str, int] = {}
 

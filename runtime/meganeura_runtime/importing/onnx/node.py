@@ -35,6 +35,8 @@ class Known:
     """The initializer it is, or empty."""
     is_turned: bool = False
     """True if it is that initializer transposed."""
+    is_parameter: bool = False
+    """True if the file says that it is trained, so that it is no mere number."""
     open_shape: Shape | None = None
     """Its sizes, if it has no elements and some of them are not numbers."""
     limits: Limits | None = None
@@ -198,7 +200,7 @@ class Node:
     def operand(self, index: int) -> Tensor | float | Size:
         """An operand for arithmetic: a number of any rank that broadcasts is just a number."""
         found = self.value(index)
-        if isinstance(found, Tensor) or found.array.size != 1:
+        if isinstance(found, Tensor) or found.array.size != 1 or found.is_parameter:
             return self.tensor(index)
         others = [each for each in self.inputs if each is not None and each is not found]
         if not any(isinstance(each, Tensor) and each.rank >= found.rank for each in others):
@@ -369,7 +371,8 @@ class Node:
             return self._with_infinities(known)
         first = array.reshape(-1)[0]
         is_weight = bool(known.name) and known.dtype.is_float
-        if array.size == 1 or (not is_weight and bool((array == first).all())):
+        is_number = array.size == 1 and not known.is_parameter
+        if is_number or (not is_weight and bool((array == first).all())):
             return build.filled(first.item(), known.dtype, array.shape)
         if known.dtype is DType.I32 and np.array_equal(array, np.arange(array.size)):
             return build.iota(array.size)

@@ -22,3 +22,7 @@ class Stated:
     """
     origin: Path | None = None
     """The name of the program in messages, if that is not the name of the file."""
+    parameters: frozenset[str] = frozenset()
+    """Initializers that are trained, where it is not known of all."""
+    constants: frozenset[str] = frozenset()
+    """Initializers that are not trained, where it is not known of all."""

@@ -1,9 +1,12 @@
 """Initializers that are trained: by the file or its program, else by how nodes read them."""
 
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from meganeura_runtime.importing.onnx.modules import folded_from
 from meganeura_runtime.importing.onnx.onnx_file import DEEPEST
@@ -12,6 +15,8 @@ from meganeura_runtime.importing.onnx.stated import Stated
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """The entry of a value's metadata that says what PyTorch has it as."""
 PARAMETER = "PARAMETER"
+LEAVES = "meganeura.leaves"
+"""The entry of a file's metadata that says which initializers are trained, by their kinds."""
 WEIGHTS = ("weight", "bias")
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE})
 SETTINGS: Mapping[str, frozenset[int]] = {
@@ -34,22 +39,41 @@ LOWEST = -1e4
 """The largest number that a mask adds to a score to be left out."""
 
 
+def stated_by(model: ModelProto, stated: Stated) -> Stated:
+    """Returns the kinds that a file of ours states, beside what else is stated."""
+    text = next((each.value for each in model.metadata_props if each.key == LEAVES), "")
+    try:
+        found: object = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return stated
+    if stated.trained is not None or not isinstance(found, dict):
+        return stated
+    kinds = cast("dict[str, object]", found)
+    return replace(
+        stated,
+        parameters=frozenset(name for name, kind in kinds.items() if kind == "param"),
+        constants=frozenset(name for name, kind in kinds.items() if kind != "param"),
+    )
+
+
+def parameter_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
+    """The initializers that the file or its program says are trained: none is a mere number."""
+    named = stated.parameters | (stated.trained or frozenset())
+    kinds = _kinds(graph)
+    return named | {name for name, kind in kinds.items() if kind == PARAMETER}
+
+
 def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
     """The initializers that are not trained.
 
-    A file of PyTorch says which are parameters; what its optimizer computed of weights and biases
-    is, and so are levels that are only dequantized. Of others, those that nodes read as bounds,
-    masks, scales or statistics alone, and masks of two numbers, are not.
+    A file of ours or of PyTorch says which are parameters; what PyTorch's optimizer computed of
+    weights and biases is, and so are levels that are only dequantized. Of others, those that nodes
+    read as bounds, masks, scales or statistics alone, and masks of two numbers, are not.
     """
     names = {each.name for each in graph.initializer}
     if stated.trained is not None:
         return frozenset(names - stated.trained)
-    kinds = {
-        value.name: entry.value
-        for value in graph.value_info
-        for entry in value.metadata_props
-        if entry.key == KIND and value.name in names
-    }
+    kinds = _kinds(graph)
     sources = folded_from(graph)
     reads: dict[str, set[bool]] = {}
     levels, others = set[str](), set[str]()
@@ -58,14 +82,28 @@ def constant_names(graph: GraphProto, stated: Stated) -> frozenset[str]:
             is_setting = depth == 0 and at in SETTINGS.get(node.op_type, ())
             reads.setdefault(name, set()).add(is_setting)
             (levels if (node.op_type, at) in DEQUANTIZED else others).add(name)
-    return frozenset(
+    return stated.constants | frozenset(
         each.name
         for each in graph.initializer
-        if (bool(kinds) and _kind(each.name, kinds, sources) != PARAMETER)
-        or (each.data_type not in FLOATS and each.name not in levels - others)
-        or reads.get(each.name) == {True}
-        or (not kinds and each.data_type in FLOATS and _is_mask(each))
+        if each.name not in stated.parameters
+        and (
+            (bool(kinds) and _kind(each.name, kinds, sources) != PARAMETER)
+            or (each.data_type not in FLOATS and each.name not in levels - others)
+            or reads.get(each.name) == {True}
+            or (not kinds and each.data_type in FLOATS and _is_mask(each))
+        )
     )
+
+
+def _kinds(graph: GraphProto) -> dict[str, str]:
+    """Returns the kind that PyTorch states of each initializer."""
+    names = {each.name for each in graph.initializer}
+    return {
+        value.name: entry.value
+        for value in graph.value_info
+        for entry in value.metadata_props
+        if entry.key == KIND and value.name in names
+    }
 
 
 def _kind(name: str, kinds: Mapping[str, str], sources: Mapping[str, list[str]]) -> str:

@@ -5,7 +5,7 @@ entry in the table is replaced by the function that ONNX defines it by, if there
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from meganeura_runtime.importing.onnx.graph_inputs import (
     input_type,
     size_names,
 )
+from meganeura_runtime.importing.onnx.graph_links import GraphLinks, names_read
 from meganeura_runtime.importing.onnx.import_problems import NoForm, UnsupportedNodeError
 from meganeura_runtime.importing.onnx.loops import (
     is_true,
@@ -54,7 +55,7 @@ from meganeura_runtime.importing.onnx.sequences import SEQUENCES, sequence_op
 from meganeura_runtime.importing.onnx.small_integers import SMALL, is_wide, small_results
 from meganeura_runtime.importing.onnx.stated import Stated
 from meganeura_runtime.importing.onnx.stated_conditions import state_conditions
-from meganeura_runtime.importing.onnx.trained import constant_names
+from meganeura_runtime.importing.onnx.trained import constant_names, parameter_names, stated_by
 
 OLDEST_OPSET = 7
 BRANCHES = ("then_branch", "else_branch")
@@ -89,6 +90,8 @@ class _Scope:
     """The sequences of tensors among its names."""
     in_loop: bool = False
     """True if each iteration of a loop runs it."""
+    links: GraphLinks = field(default_factory=GraphLinks)
+    """Its nodes, if it is a graph."""
 
 
 def translate(
@@ -110,8 +113,9 @@ def translate(
 class _Translator:
     def __init__(self, file: OnnxFile, sizes: Mapping[str, int], stated: Stated) -> None:
         self.file = file
-        self.stated = stated
-        self.constants = constant_names(file.model.graph, stated)
+        self.stated = stated_by(file.model, stated)
+        self.constants = constant_names(file.model.graph, self.stated)
+        self.parameters = parameter_names(file.model.graph, self.stated) - self.constants
         self.sizes = sizes
         self.opsets = {each.domain: each.version for each in file.model.opset_import}
         self.functions = {(each.domain, each.name): each for each in file.model.functions}
@@ -120,11 +124,9 @@ class _Translator:
         self.build = Builder()
         self.given: dict[str, Known] = {}
         self.count = 0
-        self.readers: dict[str, list[NodeProto]] = {}
         self.absorbed: set[int] = set()
-        """Nodes of the graph that became part of those before them."""
+        """Nodes that became part of those before them."""
         self.modules = Modules({}, {}, self.constants)
-        self.makers: dict[str, NodeProto] = {}
         self.sites: Counter[str] = Counter()
         self.draws = Draws()
 
@@ -137,7 +139,7 @@ class _Translator:
             newest = defs.onnx_opset_version()
             raise self.file.fault(f"its opset is {opset}, and {OLDEST_OPSET} to {newest} are read")
         graph = self.file.model.graph
-        scope = _Scope({}, opset)
+        scope = _Scope({}, opset, links=GraphLinks().inside(graph))
         self._initializers(graph, scope)
         self.modules = Modules(folded_from(graph), dict(scope.values), self.constants)
         inputs = [each for each in graph.input if each.name not in scope.values]
@@ -190,12 +192,8 @@ class _Translator:
     # --- what the graph starts from --------------------------------------------------------------
 
     def _initializers(self, graph: GraphProto, scope: _Scope) -> None:
-        self.sites.update(_read_in(graph, 0))
+        self.sites.update(names_read(graph))
         self.sites.update(each.name for each in graph.output for _ in range(2))
-        for node in graph.node:
-            self.makers.update((name, node) for name in node.output if name)
-            for name in node.input:
-                self.readers.setdefault(name, []).append(node)
         if len(graph.sparse_initializer):
             raise self.file.fault("it has sparse initializers, which are not read")
         for tensor in graph.initializer:
@@ -206,7 +204,10 @@ class _Translator:
 
     def _known(self, tensor: Proto, name: str) -> Known:
         array = self.file.array(tensor)
-        return Known(array, element_of(array.dtype), name, limits=SMALL.get(tensor.data_type))
+        return Known(
+            array, element_of(array.dtype), name, is_parameter=name in self.parameters,
+            limits=SMALL.get(tensor.data_type),
+        )  # fmt: skip
 
     # --- nodes -----------------------------------------------------------------------------------
 
@@ -219,20 +220,19 @@ class _Translator:
                 raise self.file.fault(f"it has more than {MOST_NODES:,} nodes, functions included")
             self._node(node, scope, depth)
 
-    def _follower(
-        self, proto: NodeProto, scope: _Scope, depth: int
-    ) -> tuple[NodeProto, Known] | None:
-        """The addition of a constant that alone reads the result of a node of the graph."""
+    def _follower(self, proto: NodeProto, scope: _Scope) -> tuple[NodeProto, Known] | None:
+        """The addition of a constant that alone reads the result of a node of a graph."""
         name = proto.output[0] if proto.output else ""
-        readers = self.readers.get(name, []) if depth == 0 else []
-        if len(readers) != 1 or readers[0].op_type != "Add" or self.sites[name] != 1:
+        addition = scope.links.addition(name)
+        if addition is None or self.sites[name] != 1:
             return None
-        found = scope.values.get(next((each for each in readers[0].input if each != name), ""))
-        found = self.modules.named(readers[0], found)
-        return (readers[0], found) if isinstance(found, Known) else None
+        found = scope.values.get(next((each for each in addition.input if each != name), ""))
+        found = self.modules.named(addition, found)
+        return (addition, found) if isinstance(found, Known) else None
 
     def _node(self, proto: NodeProto, scope: _Scope, depth: int) -> None:
         if id(proto) in self.absorbed:
+            self.absorbed.discard(id(proto))  # the graph may be read once more
             return
         label = f"{scope.label}{proto.name or ', '.join(proto.output) or proto.op_type}"
         try:
@@ -286,13 +286,13 @@ class _Translator:
     ) -> Sequence[Value | None]:
         """The results of an op of ONNX that has no graphs."""
         inputs = node.inputs
-        follower = self._follower(proto, scope, depth) if node.op == "MatMul" else None
+        follower = self._follower(proto, scope) if node.op == "MatMul" else None
         if follower is not None:
             node.follower = follower[1]
         known = folded(node)
         if known is not None:
             return known
-        norm = self._norm(proto, node, scope) if node.op == "Mul" and depth == 0 else None
+        norm = self._norm(proto, node, scope) if node.op == "Mul" else None
         if norm is not None:
             return [norm]
         entry = TABLE.get(proto.op_type)
@@ -320,13 +320,13 @@ class _Translator:
         if len(weights) != 1 or not node.is_own(weights[0]) or weights[0].rank != 1:
             return None
         other = proto.input[0] if node.inputs[1] is weights[0] else proto.input[1]
-        patterns = NormPatterns(self.makers, scope.values)
+        patterns = NormPatterns(scope.links.makers, scope.values)
         found = patterns.normalized(other)
         if found is None or found.x.shape[-1] != weights[0].shape[0]:
             return None
         if not found.is_centered:
             return layer_of_norm(node, "rms_norm", found.x, found.eps, weights)
-        follower = self._follower(proto, scope, 0)
+        follower = self._follower(proto, scope)
         bias = follower[1] if follower is not None else None
         if bias is None or not node.is_own(bias) or bias.shape != weights[0].shape:
             return None
@@ -456,8 +456,9 @@ class _Translator:
     ) -> Sequence[Value | None]:
         """The outputs of a graph of a node, which reads what is around it and what it is given."""
         inner = replace(
-            scope, values=dict(scope.values), label=f"{label}/", sequences=dict(scope.sequences)
-        )
+            scope, values=dict(scope.values), label=f"{label}/", sequences=dict(scope.sequences),
+            links=scope.links.inside(graph),
+        )  # fmt: skip
         for tensor in graph.initializer:
             inner.values[tensor.name] = self._known(tensor, "")
         inner.values.update(given)
@@ -489,12 +490,3 @@ class _Translator:
             self._input(name, inner) if used else None
             for name, used in zip(function.output, wanted, strict=False)
         ]
-
-
-def _read_in(graph: GraphProto, depth: int) -> Iterator[str]:
-    """The names that nodes of a graph read, those in graphs of nodes included."""
-    for node in graph.node:
-        yield from node.input
-        for each in node.attribute if depth < DEEPEST else ():
-            if each.type == AttributeProto.GRAPH:
-                yield from _read_in(each.g, depth + 1)

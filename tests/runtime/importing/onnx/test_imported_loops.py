@@ -190,6 +190,29 @@ def test_loops_that_may_not_begin_are_refused(
     assert why in str(caught.value.problem.report())
 
 
+@pytest.mark.parametrize("more", ["", "p", "u"])
+def test_a_layer_in_a_loop_keeps_its_bias(more: str, tmp_path: Path) -> None:
+    """Of h = tanh(w x + b) + h; what the loop also collects is not changed."""
+    nodes = [
+        NODE("MatMul", ["r", "turned"], ["p"]), NODE("Add", ["p", "cell.bias"], ["s"]),
+        NODE("Tanh", ["s"], ["t"]), NODE("Add", ["t", "h"], ["h2"]),
+        *([NODE("Identity", ["p"], ["u"])] if more == "u" else []),
+    ]  # fmt: skip
+    rows = helper.make_graph(
+        nodes, "body", [value(each, [2, 4]) for each in "hr"],
+        [value(each, [2, 4]) for each in ["h2", *more]],
+    )  # fmt: skip
+    scan = NODE("Scan", ["zeros", "x"], ["y", *["z" for _ in more]], num_scan_inputs=1, body=rows)
+    outputs = [value("y", [2, 4]), *(value("z", ["n", 2, 4]) for _ in more)]
+    weights = {
+        "zeros": drawn(2, 4), "cell.weight": drawn(4, 4, seed=1), "cell.bias": drawn(4, seed=2)
+    }  # fmt: skip
+    nodes = [NODE("Transpose", ["cell.weight"], ["turned"], perm=[1, 0]), scan]
+    made = imported(model(nodes, [value("x", ["n", 2, 4])], outputs, weights), tmp_path)
+    assert ("cell: linear(4)" in body(made)) is not bool(more)
+    assert "param zeros_2: [2, 4] = zeros\n" in body(made)
+
+
 def test_a_row_that_a_scan_replaces_is_read_again(tmp_path: Path) -> None:
     program = pipeline.load_text(
         Source(

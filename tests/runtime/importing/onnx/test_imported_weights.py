@@ -122,6 +122,37 @@ def test_what_pytorch_says_of_a_value_counts(tmp_path: Path) -> None:
     assert (found.trained, found.constants) == (["p"], ["w"])
 
 
+NUMBERS = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  param scale: [] = ones
+  param rates: [4] = ones
+  frozen param shift: [4] = ones
+  return exp(scale) * x + expand(exp(rates) + shift, [d] -> [n, d])
+
+model net = Net()
+"""
+
+
+def test_numbers_that_a_program_trains_are_trained_when_read_again(tmp_path: Path) -> None:
+    program = tmp_path / "net.mgn"
+    program.write_text(NUMBERS)
+    api.load(str(program)).model(seed=0).export(tmp_path / "net.onnx")
+    found = import_onnx(tmp_path / "net.onnx", tmp_path / "back.mgn")
+    assert sorted(found.trained) == ["rates", "scale"]
+    assert "exp(scale)" in text(found)
+
+
+def test_what_a_file_says_wrongly_of_its_weights_is_passed_over(tmp_path: Path) -> None:
+    made = model([helper.make_node("Add", ["x", "w"], ["y"])], [X], [Y], {"w": drawn(4)})
+    entry = made.metadata_props.add(key="meganeura.leaves")
+    for said in ("[", "[1]", '{"w": 3, "other": "param"}', '{"w": "param"}', ""):
+        entry.value = said
+        found = imported(made, tmp_path)
+        assert [*found.trained, *found.constants] == ["w"]
+    entry.value = '{"w": "frozen"}'
+    assert imported(made, tmp_path).constants == ["w"]
+
+
 def test_statistics_that_no_layer_keeps_are_not_trained(tmp_path: Path) -> None:
     made = convolutional()
     del made.graph.initializer[2]
