@@ -210,7 +210,6 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "best, places = top_k(x, 3)": {"topk": "x.topk(3)"},
     "sum(i32(insert_axis(x, 2, k) > edges), 2)": {
         "bucketize": "torch.bucketize(x, edges.sort().values)",
-        "searchsorted": "torch.searchsorted(edges.sort().values, x)",
         "digitize": "np.digitize(x, np.sort(edges), right=True)",
     },
     "scatter_add(ids, y, d)": {

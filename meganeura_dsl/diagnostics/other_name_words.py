@@ -79,6 +79,7 @@ WORDS: Mapping[str, str] = {
         "atan2 arctan2 atan arctan asin arcsin acos arccos"
     ),
     "it is in `special`: `from special import erfinv`": "erfinv",
+    "it is in `special`: `from special import searchsorted`": "searchsorted",
     "`lgamma` and `digamma` are in `special`: `from special import lgamma`": (
         "lgamma gammaln digamma"
     ),
@@ -226,7 +227,7 @@ WARNINGS: Mapping[str, str] = {
     "its argument is log probabilities: of logits it is `cross_entropy(x, ids)`": (
         "nll_loss NLLLoss"
     ),
-    "`edges` have to rise": "bucketize searchsorted digitize",
+    "`edges` have to rise": "bucketize digitize",
     "steps are given one after another, with a label for each that has weights": "Sequential",
     "leave it out": "Identity",
     "values never change, so there is nothing to copy: leave it out": "clone contiguous copy",

@@ -124,3 +124,52 @@ def test_on_devices(name: str, device: str) -> None:
         given = session.step(dict(zip("ab", operands, strict=False)))
     for one, other in zip(given.values(), right, strict=True):
         np.testing.assert_allclose(one, other[is_small], rtol=2e-4, atol=2e-4)
+
+
+def _edges() -> dict[str, Array]:
+    """Rows that rise, with one edge, with ties and with infinities."""
+    generator = np.random.default_rng(5)
+    return {
+        "one": np.array([0.5], np.float32),
+        "random": np.sort(generator.normal(size=37)).astype(np.float32),
+        "tied": np.sort(generator.integers(-3, 4, 64)).astype(np.float32),
+        "all tied": np.zeros(16, np.float32),
+        "extreme": np.array([-INF, -INF, -3e38, -1e-37, 0, 1e-37, 3e38, INF, INF], np.float32),
+    }
+
+
+EDGES = _edges()
+
+
+@cache
+def places(side: str, count: int, many: int) -> Graph:
+    """A search, and rows of a table gathered by it: it is proved to be within 0 to n."""
+    text = (
+        "from special import searchsorted\n"
+        "block F()(edges: [n], x: [a, b], table: [n + 1, 2]) -> i32[a, b], [a, b, 2]:\n"
+        f"  found = searchsorted(right={'true' if side == 'right' else 'false'})(edges, x)\n"
+        "  return found, gather(table, found)\nmodel f = F()\n"
+    )
+    sink = Sink()
+    module = Linker(loader_beside(Path("f.mgn")), sink).link(Source("f.mgn", text))
+    assert not sink.has_errors, sink.reports
+    sizes = {"n": count, "a": 2, "b": many // 2}
+    return elaborate_model(Program(module), "f", sizes=sizes).graph
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla", pytest.param("wgpu", marks=pytest.mark.adapter)])
+@pytest.mark.parametrize("side", ["left", "right"])
+@each_of("kind", EDGES)
+def test_places_in_a_row_are_pytorch_s(kind: str, side: str, device: str) -> None:
+    edges = EDGES[kind]
+    generator = np.random.default_rng(6)
+    drawn = generator.normal(size=40).astype(np.float32)
+    ends = np.array([INF, -INF, 3.4e38, -3.4e38, 0, NAN], np.float32)
+    x = np.concatenate([drawn, edges, ends, np.zeros(len(edges) % 2, np.float32)])
+    table = generator.normal(size=(len(edges) + 1, 2)).astype(np.float32)
+    expected = torch.searchsorted(torch.tensor(edges), torch.tensor(x), side=side).numpy()
+    fed = {"edges": edges, "x": x.reshape(2, -1), "table": table}
+    with choose_device(device).open(places(side, len(edges), len(x))) as session:
+        found, rows = session.step(fed).values()
+    np.testing.assert_array_equal(np.asarray(found).ravel(), expected)
+    np.testing.assert_array_equal(np.asarray(rows).reshape(-1, 2), table[expected])

@@ -25,6 +25,7 @@ WITHOUT_FLOATS = [
     ("swin", "Part"),
     ("detr", "assignment"),
     ("detr", "matched"),
+    ("special", "searchsorted"),
 ]
 """Blocks that return tokens or truth values alone."""
 

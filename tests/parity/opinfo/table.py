@@ -48,7 +48,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("small_asin", "central", "tail", "far_tail", "lgamma_above"), PART),
     **dict.fromkeys(("digamma_above", "pixels", "between", "ctc_losses", "rnnt_losses"), PART),
     **dict.fromkeys(("rnnt", "roi_align"), "PyTorch itself has no such function"),
-    **dict.fromkeys(("ctc", "reflect_pad", "sample_at"), OTHER_FORM),
+    **dict.fromkeys(("ctc", "reflect_pad", "sample_at", "searchsorted"), OTHER_FORM),
     **dict.fromkeys(("fake_quantize", "fake_quantize_groups", "quantized_linear"), NO_OPINFO),
     "unit": "a part of one model, of matrices; PyTorch's samples of `normalize` have other ranks",
     "show": "it prints, and gives what it is given",
