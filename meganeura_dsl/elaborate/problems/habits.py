@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.einops_cures import of_text
 from meganeura_dsl.elaborate.problems.gather_cures import picked_by_ids
+from meganeura_dsl.elaborate.problems.same_padding import same_padding
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor, show_shape
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.syntax import ast
@@ -91,17 +92,9 @@ def _same_padding(unknown: str, known: Sequence[str], call: str) -> Help | None:
     asked = re.search(rf"\b{unknown}\s*=\s*[\"'](same|valid)[\"']", shown, re.IGNORECASE)
     if asked is None or "pad" not in known:
         return None
-    inside = shown.partition("(")[2].removesuffix(")")
-    given = [each for each in split_top(inside) if "=" not in each]
-    named = re.search(r"\b(?:k|kernel_size)\s*=\s*(\w+)", inside)
-    window = named[1] if named else given[1] if len(given) > 1 else ""
     if asked[1].lower() == "valid":
         return Help("without padding is the default", shown.replace(asked[0], "pad=0"))
-    if not window or (window.isdecimal() and int(window) % 2 == 0):
-        return None
-    half = f"{int(window) // 2}" if window.isdecimal() else f"{window} // 2"
-    text = "for an odd window and a stride of 1, this keeps the size"
-    return Help(text, shown.replace(asked[0], f"pad={half}"))
+    return same_padding(call, asked[0])
 
 
 def of_incoming(callee: str, call: str) -> Help | None:
@@ -253,9 +246,7 @@ def _short(node: ast.Expression) -> str:
     return f"({written})" if isinstance(node, ast.Pipe) else written
 
 
-def of_whole_number(
-    name: str, given: ElabValue, span: Span, callee: str, window: str
-) -> Help | None:
+def of_whole_number(name: str, given: ElabValue, span: Span, callee: str) -> Help | None:
     """The cure where a layer of the library takes a whole number, and something else is given."""
     written = span.text
     bound = bound_before(span)
@@ -263,9 +254,6 @@ def of_whole_number(
         text = "a quotient of whole numbers, rounded down, is `//`"
         whole = _QUOTIENT.sub(" // ", bound or written)
         return Help(text, f"{written} = {whole}" if bound else f"{name}={whole}")
-    if name == "pad" and given == "same":
-        half = f"{int(window) // 2}" if window.isdecimal() else f"{window or 'k'} // 2"
-        return Help("for an odd window and a stride of 1, this keeps the size", f"{name}={half}")
     if name == "pad" and given == "valid":
         return Help("leave it out: without padding is the default", f"{name}=0")
     if isinstance(given, list) and len({str(each) for each in given}) == 1:

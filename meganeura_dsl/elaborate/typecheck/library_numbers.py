@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import NoWholeNumber
+from meganeura_dsl.elaborate.problems.same_padding import same_padding
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import ElabValue, Opaque, OpenText, describe, is_tensor
@@ -29,10 +30,10 @@ def require_whole_numbers(
     for parameter, node, value in _given(call, block, arguments):
         if not is_whole(parameter) or not _is_no_whole_number(value, node):
             continue
-        windows = [each for each in _given(call, block, arguments) if each[0].name == "k"]
-        window = windows[0][1].span.text if windows else ""
         name, callee = parameter.name, block.name.text
-        cure = habits.of_whole_number(name, value, node.span, callee, window)
+        cure = habits.of_whole_number(name, value, node.span, callee)
+        if name == "pad" and value == "same":
+            cure = same_padding(call.span.text, f"pad={node.span.text}")
         raise ProblemError(
             NoWholeNumber(frame.location(node.span), name, describe(value), cure or "", callee)
         )

@@ -222,3 +222,43 @@ def test_an_even_window_is_told_no_padding_that_keeps_the_size(given: str) -> No
     (first, *_) = errors(text)
     assert first.help is not None
     assert "pad=2" not in (first.help.code or "")
+
+
+SAME = """\
+block Net(c)(x: [n, c_in, h, w]) -> [n, c, (h - 1) // STRIDE + 1, (w - 1) // STRIDE + 1]:
+  CALL
+"""
+
+
+@pytest.mark.parametrize("asked", ['pad="same"', 'padding="same"'])
+@pytest.mark.parametrize(
+    ("given", "stride", "sides"),
+    [
+        ("5", 1, "pad=2"),
+        ("3, dilation=2", 1, "pad=2"),
+        ("4", 1, "before=1, after=2"),
+        ("2, dilation=3", 1, "before=1, after=2"),
+        ("3, 2", 2, "more_2 // 2, more_2 - more_2 // 2"),
+        ("4, stride=3", 3, "more_2 // 2, more_2 - more_2 // 2"),
+    ],
+)
+def test_padding_that_is_called_same_is_exact(
+    given: str, stride: int, sides: str, asked: str
+) -> None:
+    """The cure is proved to give as many as TensorFlow: `ceil(h / stride)` for all sizes."""
+    text = SAME.replace("STRIDE", str(stride))
+    (first, *_) = errors(text.replace("CALL", f"return x |> c1: conv2d(c, {given}, {asked})"))
+    assert first.help is not None
+    assert first.help.code is not None
+    assert sides in first.help.code
+    *lines, last = first.help.code.split("\n")
+    last = last if last.startswith("x |> ") else f"x |> {last}"
+    cured = "\n  ".join((*lines, f"return {last}"))
+    assert errors(text.replace("CALL", cured)) == []
+
+
+@pytest.mark.parametrize("call", ["max_pool(2, pad='same')", 'c1: conv2d(c, 2, 3, pad="same")'])
+def test_padding_that_is_called_same_is_not_guessed(call: str) -> None:
+    call = call.replace("'", '"')
+    (first, *_) = errors(SAME.replace("STRIDE", "1").replace("CALL", f"return x |> {call}"))
+    assert first.help is None or "pad=" not in (first.help.code or "")
