@@ -4,13 +4,15 @@ The playground is a static page that runs the checker of this checkout, unchange
 """
 
 import argparse
+import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import distribution, version
 from pathlib import Path
 
@@ -20,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 WEB = ROOT / "runtime" / "web"
 PLAYGROUND = WEB / "playground"
 
+PROTOCOL = "lsprotocol/types.py"
+"""The module of which the playground has what it needs."""
 SEARCH = "searchindex.js"
 """A file that each site has."""
 PURE = {
@@ -42,7 +46,7 @@ OURS = (
 """Files and folders of this checkout; of folders the files that `KINDS` names."""
 NOT_CHECKING = (
     *("meganeura_dsl/gradcheck/", "meganeura_dsl/testing/", "meganeura_dsl/transforms/egraph/"),
-    "meganeura_runtime/backends/",
+    *("meganeura_runtime/backends/", "meganeura/language_server/server.py"),
 )
 """Code that runs, optimizes and tests programs, which no check needs; but for:"""
 NAMES_OF_DEVICES = {"__init__.py", "backend.py", "errors.py", "launchers.py", "registry.py"}
@@ -70,9 +74,57 @@ def python_files() -> Iterator[tuple[str, Path]]:
 def write_python(file: Path) -> None:
     """Write the archive that Pyodide unpacks."""
     with zipfile.ZipFile(file, "w") as archive:
-        for name, path in python_files():
+        files = dict(python_files())
+        for name, path in files.items():
             entry = zipfile.ZipInfo(name)  # without the time: equal files are equal archives
-            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+            content = path.read_bytes()
+            if name == PROTOCOL:
+                content = reached(content.decode(), imported(files.values())).encode()
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
+
+
+def imported(files: Iterable[Path]) -> set[str]:
+    """The names of the protocol of editors that some files import."""
+    module = PROTOCOL.removesuffix(".py").replace("/", ".")
+    trees = (ast.parse(each.read_bytes()) for each in files if each.suffix == ".py")
+    found = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {each.name for node in found if node.module == module for each in node.names}
+
+
+def reached(text: str, wanted: set[str]) -> str:
+    """A module with those of its declarations that some names lead to.
+
+    The protocol has some 900 classes, which a page would take a third of its time to make.
+    """
+    tree = ast.parse(text)
+    declared: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            declared[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            declared[ast.unparse(target)] = node
+    missing = wanted - declared.keys()
+    if missing:
+        sys.exit(f"{PROTOCOL} declares no {', '.join(sorted(missing))}")
+    kept, left = set[str](), [*wanted]
+    while left:
+        name = left.pop()
+        if name not in kept:
+            kept.add(name)
+            left += [each for each in _mentioned(declared[name]) if each in declared]
+    dropped = {id(node) for name, node in declared.items() if name not in kept}
+    body = [node for node in tree.body if id(node) not in dropped]
+    return ast.unparse(ast.Module(body, []))
+
+
+def _mentioned(node: ast.stmt) -> Iterator[str]:
+    """The names in a declaration, and those in its types that are written as texts."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield from re.findall(r"^\w+$", each.value)
 
 
 def run_node(*words: str | Path) -> None:

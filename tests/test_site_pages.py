@@ -4,8 +4,10 @@ import re
 import sys
 from pathlib import Path
 from runpy import run_path
+from types import ModuleType
 from typing import Any
 
+import attrs
 import pytest
 
 from meganeura_dsl.resources import standard_model_names
@@ -105,6 +107,47 @@ def test_a_folder_that_is_no_site_is_not_replaced(
 def test_a_step_that_fails_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match=r"json\.tool failed: [12]; name a file"):
         builder(monkeypatch)["run_python"]("json.tool", "none.json", cure="name a file")
+
+
+MODULE = """\
+import attrs
+from typing import Optional
+Alias = Optional["Inner"]
+class Inner:
+    x: int
+class Wanted:
+    \"\"\"Not `Unused`.\"\"\"
+    kept: Alias
+class Unused:
+    pass
+table: dict[str, type] = {"unused": Unused}
+def helper() -> None:
+    Unused()
+"""
+
+
+def test_of_a_module_stays_what_some_names_lead_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = builder(monkeypatch)["reached"]
+    kept = reached(MODULE, {"Wanted"})
+    declared = ["import attrs", "from typing", "Alias = ", "class Inner", "class Wanted"]
+    assert [line for line in declared if line in kept] == declared
+    assert not re.search(r"class Unused|^table|def helper", kept, re.MULTILINE)
+    with pytest.raises(SystemExit, match="declares no Missing"):
+        reached(MODULE, {"Missing"})
+
+
+def test_the_playground_has_the_protocol_that_it_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = builder(monkeypatch)
+    files = dict(build["python_files"]())
+    names = build["imported"](files.values())
+    text = build["reached"](files[build["PROTOCOL"]].read_text(), names)
+    protocol = ModuleType("lsprotocol.types")
+    protocol.__package__ = "lsprotocol"
+    exec(text, vars(protocol))  # noqa: S102 - a part of a library that is installed
+    assert names <= vars(protocol).keys()
+    for each in [found for found in vars(protocol).values() if attrs.has(found)]:
+        attrs.resolve_types(each, vars(protocol))
+    assert text.count("class ") < 100
 
 
 def builder(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -20,10 +20,6 @@ const at = <T extends HTMLElement>(id: string) => document.getElementById(id) as
 const programs = at<HTMLSelectElement>("programs");
 const verdict = at("verdict");
 
-const lessons: Lesson[] = [
-  ...((await (await fetch(new URL("lessons.json", import.meta.url))).json()) as Lesson[]), OWN,
-];
-
 const checker = new Checker(
   (state) => {
     at("state").textContent = state;
@@ -34,6 +30,10 @@ const checker = new Checker(
     verdict.textContent = `The checker could not be loaded: ${why}`;
   },
 );
+
+const lessons: Lesson[] = [
+  ...((await (await fetch(new URL("lessons.json", import.meta.url))).json()) as Lesson[]), OWN,
+];
 
 // --- checking -------------------------------------------------------------------------------------
 
