@@ -14,10 +14,12 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import (
     generation,
     models,
+    ragged_axes,
     training_blocks,
     written_settings,
 )
 from meganeura_dsl.elaborate.declarations.models import Asked, Elaboration
+from meganeura_dsl.elaborate.declarations.ragged_axes import Ragged
 from meganeura_dsl.elaborate.declarations.written_settings import WrittenSetting
 from meganeura_dsl.elaborate.scope.linker import Loader
 from meganeura_dsl.elaborate.values import StaticValue
@@ -47,6 +49,7 @@ __all__ = [
     "load",
     "load_text",
     "loader_beside",
+    "ragged_of",
     "token_models",
     "train_settings",
     "whole_inputs",
@@ -222,6 +225,11 @@ def train_settings(program: Program, train: str | None = None) -> dict[str, Writ
 def whole_inputs(program: Program, train: str | None = None) -> frozenset[str]:
     """The inputs that are fed as they are at every step."""
     return training_blocks.whole_inputs(program.module.trains[program.train(train)])
+
+
+def ragged_of(program: Program, train: str | None = None) -> Ragged:
+    """Returns the ragged axes of a `train` block."""
+    return ragged_axes.ragged_of(program.module.trains[program.train(train)])
 
 
 def free_sizes(program: Program, train: str | None = None) -> tuple[str, ...]:

@@ -109,6 +109,7 @@ from meganeura_runtime.io.data.folder_problems import (
     WrongReader,
 )
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
+from meganeura_runtime.io.data.ragged_problems import NoRaggedRun, RaggedData
 from meganeura_runtime.io.data.source_problems import (
     DataFromPython,
     NotData,
@@ -289,6 +290,14 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         DataType(DATA, FILE, "label", "f32", "i32"),
         UnequalExamples(DATA, FILE, (("image", 1437), ("label", 1436))),
+        RaggedData(
+            DATA,
+            FILE,
+            "`source` holds 9, and its example has 5 rows of `v`",
+            (("found at", "example 3, row 0 of it"),),
+            "numbers count from 0 within their example; a batch moves them to its rows",
+        ),
+        NoRaggedRun(whole("accumulate=2"), "`accumulate = 2`"),
         TooFewExamples(DATA, FILE, 50, 64),
         NothingHeldOut(DATA, FILE),
         ExamplesNotFirst(DATA, FILE, "image", "[784, batch]", "batch"),

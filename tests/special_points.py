@@ -305,6 +305,8 @@ ELSEWHERE: Mapping[str, str] = {
     ),
     "confusion_matrix": "counts",
     "show": "is what it is given",
+    "example_of": "is an input of whole numbers",
+    "offsets": "is an input of whole numbers",
     "rope": "turns by angles of whole numbers",
     "lstm": "scans lstm_step",
     "gru": "scans gru_step",

@@ -139,7 +139,7 @@ def _losses(job: TrainJob, steps: int) -> list[float]:
     values, feeder = job.spec.initial_values(), Feeder(job)
     found: list[float] = []
     for step in range(min(steps, job.steps)):
-        run = Interpreter(job.step_at(step), Precision.DOUBLE)
+        run = Interpreter(job.step_at(step, feeder.feeds(step)), Precision.DOUBLE)
         assert COUNTER not in run.leaves
         fed = {**values, **feeder.whole(step)}
         results = run.run({name: each for name, each in fed.items() if name in run.leaves})

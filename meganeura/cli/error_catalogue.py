@@ -16,6 +16,7 @@ from meganeura_runtime.io.data import (
     data_problems,
     folder_problems,
     index_problems,
+    ragged_problems,
     source_problems,
 )
 from meganeura_runtime.io.files import file_problems
@@ -34,6 +35,7 @@ def problems() -> tuple[type[Problem], ...]:
         folder_problems,
         file_problems,
         index_problems,
+        ragged_problems,
         hub_problems,
         weights,
         weight_names,

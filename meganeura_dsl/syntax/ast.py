@@ -438,6 +438,8 @@ class Input(Node):
     """True if a `train` feeds all of it at every step."""
     default: "Expression | None" = None
     """The default of an optional input: a tensor, or a number or truth value for all elements."""
+    of: Name | None = None
+    """The size that counts examples, where a `train` has the first size once for each of them."""
 
 
 @dataclass(frozen=True, eq=False)

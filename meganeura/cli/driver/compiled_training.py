@@ -67,6 +67,9 @@ def _require_one_plan(job: "TrainJob") -> None:
     if settings.schedules:
         paths = next(iter(settings.schedules))
         raise ProblemError(NotCompiled(f'schedule["{paths}"]', "a page has one learning rate"))
+    for size in job.spec.input_spec.ragged.names:
+        reason = "a page makes steps of one size"
+        raise ProblemError(NotCompiled(f"each {size} of {job.spec.input_spec.counter}", reason))
     if job.dataset.train.is_slow:
         reason = "a page takes tensors, and these examples are decoded as they are read"
         raise ProblemError(NotCompiled(f"data={settings.data}", reason))

@@ -48,6 +48,7 @@ from meganeura_dsl.elaborate.builtins.builtin_movement import (
     repeat,
     reverse,
 )
+from meganeura_dsl.elaborate.builtins.builtin_ragged import of_ragged
 from meganeura_dsl.elaborate.builtins.builtin_show import show
 from meganeura_dsl.elaborate.builtins.builtin_sizes import (
     is_integer,
@@ -271,6 +272,20 @@ BUILTINS: dict[str, Builtin] = {
         for kind, word in EXTREMES.items()
     },
     "iota": Builtin("iota(size)", "i32[size], counting from 0.", iota, ("size",), leading=0),
+    "example_of": Builtin(
+        "example_of(size)",
+        "i32[size], the example of each row of a ragged size `each size of batch`.",
+        of_ragged("example_of"),
+        ("size",),
+        leading=0,
+    ),
+    "offsets": Builtin(
+        "offsets(size)",
+        "i32[batch + 1], the first row of each example of a ragged size, and the number of all.",
+        of_ragged("offsets"),
+        ("size",),
+        leading=0,
+    ),
     "one_hot": Builtin(
         "one_hot(ids, classes)",
         "1 at the position that each id gives along a new last axis, and 0 elsewhere.",

@@ -7,6 +7,11 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish, opened
+from meganeura_dsl.elaborate.declarations.ragged_axes import (
+    add_derived,
+    ragged_of,
+    sizes_not_fixed,
+)
 from meganeura_dsl.elaborate.declarations.shown_statistics import shown_statistics
 from meganeura_dsl.elaborate.declarations.stated_facts import condition_of
 from meganeura_dsl.elaborate.declarations.train_statements import LOSS, TRAIN_ELABORATOR
@@ -45,6 +50,14 @@ FED = (COUNTER, LEARNING_RATE)
 
 def free_sizes(train: ast.Train) -> tuple[str, ...]:
     """The names in the inputs' shapes, which `run:` has to give a size."""
+    ragged = ragged_of(train)
+    counter = () if ragged.counter is None else (ragged.counter,)
+    names = dict.fromkeys((*counter, *_all_sizes(train)))
+    return tuple(name for name in names if name not in ragged.names)
+
+
+def _all_sizes(train: ast.Train) -> tuple[str, ...]:
+    """The names in the inputs' shapes, ragged ones too."""
     entries = [entry for item in train.inputs for entry in item.type.shape.entries]
     names = [
         name for entry in entries if not isinstance(entry, ast.Rest) for name in size_names(entry)
@@ -129,7 +142,14 @@ def _begun(
 ) -> Frame:
     """The frame of a `train` block, its inputs bound and its `where` assumed."""
     frame = Frame(state, module, train.name.text, {}, declaration=train)
-    frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
+    ragged = ragged_of(train)
+    for name in sizes_not_fixed(ragged, sizes):
+        reason = (
+            "is a size of the data, which only `train` and `evaluate` read: nothing is made here"
+        )
+        raise frame.refuse(train.name.span, f"`{name}`", reason)
+    names = (*free_sizes(train), *ragged.names)
+    frame.names.update((name, sizes.get(name, dim(name))) for name in names)
     stated = with_symbols(frame, train)
     for clause in train.where:
         _state(clause, condition_of(clause, stated, train), train, frame, sizes)
@@ -143,7 +163,8 @@ def _begun(
     solved = any_sizes(train.inputs, frame)
     any_inputs(train.inputs, solved, frame)
     with_symbols(frame, train)
-    state.train.counter = _require_counted(train, module)
+    add_derived(ragged, train, frame)
+    state.train.counter = ragged.counter or _require_counted(train, module)
     return frame
 
 

@@ -47,6 +47,8 @@ class Train:
     """The names of what is shown."""
     counter: str | None = None
     """The size that counts examples."""
+    derived: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """The inputs that say which rows are of which example, by the calls that give them."""
 
     def copy(self) -> Train:
         """Returns a copy to go back to, when an iteration is elaborated again."""

@@ -85,7 +85,7 @@ def negative_bound(block: ast.Block | ast.Train, name: str) -> Size | None:
     bounds = [
         bound
         for clause in block.where
-        for part in _parts(clause)
+        for part in parts_of(clause)
         if (fact := _compared(part, known)) is not None
         for operator, bound in bounds_in(fact, known[name])
         if operator == ">="
@@ -96,11 +96,11 @@ def negative_bound(block: ast.Block | ast.Train, name: str) -> Size | None:
     return max(numbers) if numbers else next(iter(bounds), None)
 
 
-def _parts(clause: ast.Expression) -> Iterator[ast.Expression]:
+def parts_of(clause: ast.Expression) -> Iterator[ast.Expression]:
     """The clauses around `and`."""
     if isinstance(clause, ast.Binary) and clause.operator == "and":
-        yield from _parts(clause.left)
-        yield from _parts(clause.right)
+        yield from parts_of(clause.left)
+        yield from parts_of(clause.right)
     else:
         yield clause
 

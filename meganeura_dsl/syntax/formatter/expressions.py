@@ -1,6 +1,7 @@
 """Spells expressions, types and paths canonically: the fewest brackets, and one way of spacing."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar, assert_never
 
 from meganeura_dsl.diagnostics.source import Span
@@ -276,10 +277,23 @@ class Phrase:
             else:
                 self.bracketed("[]", (part,), self.choice)
 
-    def type(self, node: ast.Type) -> None:
-        """A type, such as `i32[n]`."""
+    def type(self, node: ast.Type, of: ast.Name | None = None) -> None:
+        """A type, such as `i32[n]`, or `i32[each v of batch]` where `of` is `batch`."""
         self.write(node.dtype or "")
-        self.pattern(node.shape)
+        if of is None:
+            self.pattern(node.shape)
+            return
+        first, *others = node.shape.entries
+        self.bracketed("[]", (first, *others), partial(self._ragged_axis, first, of.text))
+
+    def _ragged_axis(
+        self, first: ast.Expression | ast.Rest, of: str, entry: ast.Expression | ast.Rest
+    ) -> None:
+        if entry is first:
+            self.write("each ")
+        self._axis(entry)
+        if entry is first:
+            self.write(f" of {of}")
 
     def pattern(self, node: ast.Pattern) -> None:
         """A shape, such as `[...batch, d]`."""
@@ -336,7 +350,7 @@ class Phrase:
     def input(self, node: ast.Input) -> None:
         """An input, such as `x: [n, d]`, `x: whole [v, d]` or `mask: bool[s, t] = true`."""
         self.write(f"{node.name}: whole " if node.whole else f"{node.name}: ")
-        self.type(node.type)
+        self.type(node.type, node.of)
         if node.default is not None:
             self.write(" = ")
             self.expression(node.default)

@@ -31,6 +31,7 @@ DEEPEST = 200
 """The deepest nesting of phrases; later stages recurse on the tree and rely on it."""
 
 _NAME = "NAME"
+_EACH = "EACH"
 _BINDS = ("EQUAL", "COMMA")
 
 
@@ -113,8 +114,11 @@ class _ScannedText(Lexer):
             keyword = KEYWORDS.get(token.text)
             if keyword is not None:
                 row = states[parser.position]
+                following = tokens[index + 1].kind
                 gives_way = token.text not in RESERVED and (
-                    keyword not in row or (_NAME in row and tokens[index + 1].kind in _BINDS)
+                    keyword not in row
+                    or (_NAME in row and following in _BINDS)
+                    or (keyword == _EACH and following != _NAME)
                 )
                 kind = _NAME if gives_way else keyword
             yield _Symbol(token, source, token.start, token.end, 0, kind)

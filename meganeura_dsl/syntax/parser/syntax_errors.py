@@ -317,6 +317,15 @@ def _misspelt(failure: Failure) -> Problem | None:
     return None
 
 
+def _ragged(failure: Failure) -> Problem | None:
+    """`each v of batch` where no example has rows of its own."""
+    if failure.previous.text != "each" or failure.following.text != "of":
+        return None
+    advice = "`each v of batch` is the first axis of an input of a `train`; elsewhere it is `v`"
+    span = Span(failure.source, failure.previous.start, failure.following.end)
+    return token_problems.UnexpectedToken(span, ("a size",), advice)
+
+
 def _element_type(failure: Failure) -> Problem | None:
     is_type = failure.token.kind == "NAME" and failure.following.kind == "LSQB"
     if is_type and "F32" in failure.accepts:
@@ -458,6 +467,7 @@ _RULES: tuple[Rule, ...] = (
     _method,
     _method_behind_pipe,
     _element_type,
+    _ragged,
     _label,
     _misspelt,
     _useless,

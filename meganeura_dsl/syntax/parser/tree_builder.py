@@ -153,6 +153,22 @@ def _feed(span: Span, name: Token, whole: str | None, type_: ast.Type) -> ast.In
     return ast.Input(span, name.text, type_, whole is not None)
 
 
+def _ragged(
+    span: Span, name: Token, dtype: str | None, each: tuple[ast.Pattern, ast.Name]
+) -> ast.Input:
+    pattern, of = each
+    start = pattern.span.start if dtype is None else span.source.text.index(dtype, name.end)
+    type_ = ast.Type(Span(span.source, start, span.end), dtype, pattern)
+    return ast.Input(span, name.text, type_, of=of)
+
+
+def _each(
+    span: Span, size: ast.Name, of: ast.Name, *axes: ast.Expression | ast.Rest
+) -> tuple[ast.Pattern, ast.Name]:
+    """A shape whose first size is one of its own in each example."""
+    return ast.Pattern(span, (size, *axes)), of
+
+
 def _result(span: Span, name: Token | None, of: ast.Type) -> ast.Result:
     return ast.Result(span, of.dtype, of.shape, None if name is None else name.text)
 
@@ -479,6 +495,8 @@ ACTIONS: dict[str, Action] = {
     "result": _result,
     "feeds": _sequence,
     "feed": _feed,
+    "ragged": _ragged,
+    "each": _each,
     "whole": _phrase,
     "where": _sequence,
     "types": _sequence,

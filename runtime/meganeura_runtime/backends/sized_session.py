@@ -28,11 +28,16 @@ class SizedSession(Session):
     """
 
     def __init__(
-        self, first: Session, open_for: Callable[[Mapping[str, tuple[int, ...]]], Session]
+        self,
+        first: Session,
+        open_for: Callable[[Mapping[str, tuple[int, ...]]], Session],
+        most: int = MOST,
     ) -> None:
+        """`most` sessions are open at a time, the first among them."""
         super().__init__(first.parameters, first.inputs, first.guard)
         self._open_for = open_for
         self._first = first
+        self._most = most
         self._opened: OrderedDict[Shapes, Session] = OrderedDict()
         self._opened[_shapes_of(first)] = first
         self._results: list[tuple[Session, ref[Outputs]]] = []
@@ -157,7 +162,7 @@ class SizedSession(Session):
 
     def _make_room(self) -> None:
         """Close a session that has not been used for long, where there are many."""
-        if len(self._opened) >= MOST:
+        if len(self._opened) >= self._most:
             oldest = next(key for key, each in self._opened.items() if each is not self._first)
             session = self._opened.pop(oldest)
             session.settle()

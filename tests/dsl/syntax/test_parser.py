@@ -172,7 +172,8 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
 
 N = ("Type", None, ("Pattern", (("Name", "n"),)))
 R = ("Result", None, N[2], None)
-X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", None)
+X_INPUT = ("Input", "x", N, "False", None, None)
+Z_INPUT = ("Input", "z", N, "False", None, None)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,10 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", 
             ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (R, R), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
-            (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X, ()),))),
+            (X_INPUT, ("Input", "y", N, "True", None, None)), (), (("Minimize", X, ()),))),
+        ("train t(x: [n], y: [each n of x, n]):\n  minimize x", ("Train", ("Name", "t"),
+            (X_INPUT, ("Input", "y", ("Type", None, ("Pattern", (("Name", "n"), ("Name", "n")))),
+             "False", None, X)), (), (("Minimize", X, ()),))),
         ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
             "Block", ("Name", "f"), (
                 ("Parameter", "g", ("BlockKind", None), X),

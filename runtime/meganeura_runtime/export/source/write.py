@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.training_blocks import FED
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.values import StaticValue
 from meganeura_dsl.ir.objectives import reached
-from meganeura_dsl.pipeline import Program, elaborate_train, whole_inputs
+from meganeura_dsl.pipeline import Program, elaborate_train, ragged_of, whole_inputs
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.transforms.joined_loss import joins_of
@@ -48,6 +51,9 @@ def written_training(
     `places` has the place of each setting by its key. Raises `ProblemError`.
     """
     train = program.module.trains[name]
+    for size in ragged_of(program, name).names:
+        reason = "is a ragged size, whose examples the source of a loop does not join"
+        raise ProblemError(NotAllowedHere(Location(train.name.span), f"`{size}`", reason))
     loss = loss_model(program.module, train)
     symbolic = elaborate_train(program, name, sizes={}, training=True)
     inputs = {each: of for each, of in symbolic.inputs.items() if each not in FED}

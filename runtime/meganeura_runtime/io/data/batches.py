@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_runtime.io.data.data_problems import TooFewExamples
 from meganeura_runtime.io.data.dataset import Dataset
+from meganeura_runtime.io.data.splits import Split, StoredSplit
 
 NO_EPOCH = 2**64 - 1
 """The key, in place of an epoch, of the shuffle that chooses examples to hold out."""
@@ -24,6 +26,14 @@ def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> ND
         return np.arange(examples)
     key = np.array([seed, epoch], dtype=np.uint64)
     return np.argsort(np.random.Philox(key=key).random_raw(examples), kind="stable")
+
+
+def order_of_pass(settings: RunSettings, split: Split, number: int) -> NDArray[np.int64]:
+    """All examples in the order of a pass: shuffled, drawn, or their own."""
+    if isinstance(split, StoredSplit) and split.weights is not None:
+        return drawn_in_epoch(settings.seed, number, split.weights)
+    shuffle = settings.shuffle and not split.is_ordered
+    return order_of_epoch(settings.seed, number, split.examples, shuffle=shuffle)
 
 
 def drawn_in_epoch(seed: int, epoch: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:

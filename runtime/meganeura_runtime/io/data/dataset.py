@@ -15,8 +15,9 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.example_axis import counting_size
-from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.symbolic.size import Dim, evaluate
+from meganeura_dsl.elaborate.declarations.ragged_axes import NONE, Ragged
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Dim, dim, evaluate
 from meganeura_runtime.io.data.data_problems import (
     DataShape,
     DataType,
@@ -26,6 +27,8 @@ from meganeura_runtime.io.data.data_problems import (
     TwoTensors,
     UnequalExamples,
 )
+from meganeura_runtime.io.data.ragged_problems import RaggedData
+from meganeura_runtime.io.data.ragged_split import RaggedSplit, ragged_split
 from meganeura_runtime.io.data.shape_cures import class_rows, shape_cure
 from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
 from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
@@ -49,11 +52,13 @@ class InputSpec:
     """The inputs that are the same at every step."""
     tensors: Mapping[str, str] = field(default_factory=dict[str, str])
     """Names of tensors, for inputs whose tensors have other names."""
+    ragged: Ragged = NONE
+    """The sizes that each example has for itself."""
 
     @property
     def counter(self) -> str | None:
         """The free size that counts examples: the one that occurs in the first axes."""
-        return counting_size(self.inputs, self.whole)
+        return self.ragged.counter or counting_size(self.inputs, self.whole)
 
     @property
     def batch(self) -> int:
@@ -68,7 +73,9 @@ class InputSpec:
             return {}
         one = {**self.sizes, counter: 1}
         firsts = {
-            name: each.shape[0] for name, each in self.inputs.items() if name not in self.whole
+            name: each.shape[0]
+            for name, each in self.inputs.items()
+            if name not in self.whole and name not in self.ragged.sizes
         }
         return {name: evaluate(size, one) for name, size in firsts.items() if isinstance(size, Dim)}
 
@@ -139,12 +146,38 @@ class _Matcher:
 
     def split(self, prefix: str) -> StoredSplit:
         """One split: shapes and types of all inputs first, then every value."""
+        if self.input_spec.ragged.names:
+            return self.ragged_split(prefix)
         feeds = {
             name: self.feed(self.stored(prefix, name), name, wanted)
             for name, wanted in self.input_spec.inputs.items()
         }
         examples = self.count({feed.tensor.name: feed for feed in feeds.values() if feed.rows})
         return StoredSplit(_verified(feeds), examples)
+
+    def ragged_split(self, prefix: str) -> RaggedSplit:
+        """One split of examples with rows of their own, whose counts have the names of sizes."""
+        ragged, inputs = self.input_spec.ragged, self.input_spec.inputs
+        assert ragged.counter is not None
+        counted = TensorType(DType.I32, (dim(ragged.counter),))
+        own = {size: self.feed(prefix + size, size, counted) for size in ragged.names}
+        others = {
+            name: self.feed(self.stored(prefix, name), name, wanted)
+            for name, wanted in inputs.items()
+        }
+        feeds = {**own, **others}
+        for feed in feeds.values():
+            if isinstance(feed.tensor.content, Joined):
+                cure = "store the examples in one file"
+                headline = "examples with rows of their own are not read from several files"
+                raise ProblemError(RaggedData(self.span, self.path, headline, (), cure))
+        by_example = {
+            feed.tensor.name: feed
+            for name, feed in feeds.items()
+            if feed.rows and name not in ragged.sizes
+        }
+        examples = self.count(by_example)
+        return ragged_split(_verified(feeds), ragged, examples, self.path, self.span)
 
     def stored(self, prefix: str, name: str) -> str:
         """The tensor of an input; a whole one serves both splits, unless each has its own."""
@@ -163,8 +196,12 @@ class _Matcher:
             cure = class_rows(shown, tensor, wanted)
             kinds = tensor.stored, wanted.dtype.value
             raise ProblemError(DataType(self.span, self.path, name, *kinds, cure))
-        rows = self.rows_of_an_example(shown, wanted)
-        shape = tuple(evaluate(size, self.input_spec.sizes) for size in wanted.shape)
+        is_ragged = shown in self.input_spec.ragged.sizes
+        rows = 0 if is_ragged else self.rows_of_an_example(shown, wanted)
+        sizes = dict(self.input_spec.sizes)
+        if is_ragged:
+            sizes[self.input_spec.ragged.sizes[shown]] = tensor.shape[0] if tensor.shape else 0
+        shape = tuple(evaluate(size, sizes) for size in wanted.shape)
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
             raise ProblemError(self.mismatch(shown, tensor, wanted, shape))

@@ -100,7 +100,7 @@ def find_anomaly(
             session.step(fed)
             continue
         suspect = Suspect(step, session.persistent(), feeder.whole(step))
-        anomaly = suspect.judge(job.step_at(step), session, dict(session.step(fed)))
+        anomaly = suspect.judge(job.step_at(step, suspect.fed), session, dict(session.step(fed)))
         if anomaly is not None:
             return anomaly
     return None

@@ -15,6 +15,7 @@ from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.data.index_problems import IndexOutside
+from meganeura_runtime.io.data.ragged_split import RaggedSplit
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.preprocess.preparation import ImagePreparation
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -43,7 +44,15 @@ class HeldBatch:
 
 
 def held_batches(spec: TrainSpec, split: Split) -> Iterator[HeldBatch]:
-    """Examples in their own order, in batches that leave no remainder where that can be."""
+    """Examples in their own order, in batches that leave no remainder where that can be.
+
+    Those with rows of their own are one batch: what is a mean over rows is one over all of them.
+    """
+    if isinstance(split, RaggedSplit):
+        every = slice(0, split.examples)
+        sizes = {str(split.ragged.counter): split.examples, **split.sizes_of(every)}
+        yield HeldBatch(split.examples, sizes, partial(split.take_own, every))
+        return
     batch, counter = spec.batch, spec.input_spec.counter
     if not split.is_ordered:
         batch = even_batch(split.examples, batch, spec.settings.devices)

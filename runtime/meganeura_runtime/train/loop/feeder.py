@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_runtime.io.data.batches import drawn_in_epoch, order_of_epoch
-from meganeura_runtime.io.data.splits import StoredSplit
+from meganeura_runtime.io.data.batches import order_of_pass
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.spec.session_inputs import feeds, without_rate
 from meganeura_runtime.train.spec.train_job import TrainJob
@@ -26,7 +25,7 @@ class Feeder:
         """Reductions of the rates by evaluations, each from a step on."""
         self._fed = -1
         """The step that was fed last."""
-        self._order = lru_cache(maxsize=2)(partial(_order_of, job))
+        self._order = lru_cache(maxsize=2)(partial(order_of_pass, job.settings, job.dataset.train))
         """All examples in the order of a pass; kept of this one and of the next."""
 
     @property
@@ -67,12 +66,3 @@ class Feeder:
         job = self._job
         fed = feeds(graph, taken, job.settings.seed, step, *self.rates(step))
         return fed if job.spec.part_at(step).moves else without_rate(fed)
-
-
-def _order_of(job: TrainJob, number: int) -> NDArray[np.int64]:
-    """All examples in the order of a pass."""
-    settings, split = job.settings, job.dataset.train
-    if isinstance(split, StoredSplit) and split.weights is not None:
-        return drawn_in_epoch(settings.seed, number, split.weights)
-    shuffle = settings.shuffle and not split.is_ordered
-    return order_of_epoch(settings.seed, number, split.examples, shuffle=shuffle)

@@ -281,7 +281,7 @@ class TrainingLoop:
         feeder = self.inputs.feeder
         suspect = Suspect(self.step, self.session.persistent(), feeder.whole(self.step))
         outputs = self.trained.step(feeder.feeds(self.step))
-        anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
+        anomaly = suspect.judge(self.job.step_at(self.step - 1, suspect.fed), self.session, outputs)
         if anomaly is not None:
             is_half = self.job.settings.scales_loss
             loss = float(outputs[LOSS])

@@ -19,7 +19,7 @@ from meganeura_runtime.backends.base import (
     persistent_first,
 )
 from meganeura_runtime.backends.index_checks import with_indices_checked
-from meganeura_runtime.backends.sized_session import SizedSession
+from meganeura_runtime.backends.sized_session import MOST, SizedSession
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -31,6 +31,9 @@ from meganeura_runtime.train.spec.resume import Resumption, origins_of
 from meganeura_runtime.train.spec.step_graphs import SizedStep, rewriting_of
 from meganeura_runtime.train.spec.text_sample import TextSample
 from meganeura_runtime.train.spec.train_spec import TrainSpec, require_shares
+
+MOST_RAGGED = 32
+"""Steps of ragged batches that stay compiled: those of a short pass that is not shuffled, say."""
 
 
 class TrainingSession(Closing):
@@ -60,12 +63,14 @@ class TrainingSession(Closing):
         self._sampler: TextSampler | None = None
         with ExitStack() as opened:
             others = tuple(others)
-            is_one = not (any_size or others)
+            is_ragged = bool(spec.input_spec.ragged.names)
+            is_one = not (any_size or is_ragged or others)
             graph = spec.compiled if is_one else persistent_first(spec.compiled)
             first = opened.enter_context(self._checked(graph, spec.whole_step.bounds))
             self.session = first
             if not is_one:
-                self.session = sized = SizedSession(first, self._open_for)
+                most = MOST_RAGGED if is_ragged else MOST
+                self.session = sized = SizedSession(first, self._open_for, most)
                 for each in others:
                     sized.add(opened.enter_context(self._shared(each, each.bounds)))
             self.evaluator = Evaluator(spec, open_session)

@@ -17,7 +17,6 @@ from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.report.run_origin import RunOrigin, texts_of
-from meganeura_runtime.train.spec.session_inputs import NOT_DATA
 from meganeura_runtime.train.spec.train_job import TrainJob
 from meganeura_runtime.train.spec.train_spec import TrainSpec
 
@@ -123,7 +122,7 @@ def describe(
                 elements=prod(concrete_shape(each.shape)),
             )
             for name, each in fed.items()
-            if name not in NOT_DATA
+            if name in spec.input_spec.inputs
         ),
         parameters=tuple(
             DescribedTensor(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.ragged_axes import Ragged, derived_names
 from meganeura_dsl.elaborate.declarations.written_settings import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
@@ -115,11 +116,13 @@ class TrainSignature:
     def of(program: Program, train: str, settings: RunSettings) -> "TrainSignature":
         """Returns the signature of a `train` block; raises `ProblemError`."""
         symbolic = pipeline.elaborate_train(program, train, sizes={}, training=True)
+        ragged = pipeline.ragged_of(program, train)
         input_spec = InputSpec(
-            _data_inputs(symbolic.inputs),
+            _data_inputs(symbolic.inputs, ragged),
             settings.sizes,
             pipeline.whole_inputs(program, train),
             settings.tensors,
+            ragged,
         )
         return TrainSignature(symbolic, input_spec)
 
@@ -173,6 +176,8 @@ class ProgramGraphs:
     """Bounds that all examples were checked against, so that no step checks them again.
 
     A smaller batch may have narrower bounds, where an index selects one of its rows."""
+    first: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The ragged sizes of the first batch, which a step of no other sizes has."""
 
     @cached_property
     def device(self) -> DeviceModel:
@@ -240,7 +245,7 @@ class ProgramGraphs:
         )
 
     def _all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        return {**self.settings.sizes, **sizes}
+        return {**self.settings.sizes, **self.first, **sizes}
 
     def _unchecked(self, bounds: Mapping[str, Bound]) -> dict[str, Bound]:
         return {name: bound for name, bound in bounds.items() if self.checked.get(name) != bound}
@@ -356,6 +361,11 @@ def rewriting_of(settings: RunSettings, device: DeviceModel) -> RewriteOptions:
     return RewriteOptions(settings.optimize, tuple(settings.disabled_rules), device)
 
 
-def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:
+def _data_inputs(inputs: Mapping[str, TensorType], ragged: Ragged) -> Mapping[str, TensorType]:
     """Returns the inputs that the data feeds, with their free sizes as symbols."""
-    return {name: wanted for name, wanted in inputs.items() if name not in NOT_DATA}
+    derived = derived_names(ragged)
+    return {
+        name: wanted
+        for name, wanted in inputs.items()
+        if name not in NOT_DATA and name not in derived
+    }

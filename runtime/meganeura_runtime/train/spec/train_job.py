@@ -3,7 +3,7 @@
 Every mistake that can be found without making a step is found here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +16,14 @@ from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_dsl.transforms.step_part import StepPart
+from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.checkpoint import Fingerprint
-from meganeura_runtime.io.data.batches import steps_of_epoch
-from meganeura_runtime.io.data.dataset import Dataset
+from meganeura_runtime.io.data.batches import order_of_pass, steps_of_epoch
+from meganeura_runtime.io.data.dataset import Dataset, InputSpec
 from meganeura_runtime.io.data.index_bounds import bounded
+from meganeura_runtime.io.data.ragged_problems import NoRaggedRun
+from meganeura_runtime.io.data.ragged_split import RaggedSplit
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.data.data_fingerprint import fingerprints
 from meganeura_runtime.train.data.run_data import FROM_FILES, PythonData, dataset_of, span_of
 from meganeura_runtime.train.records.run_logs import log_openers
@@ -63,7 +67,8 @@ class TrainJob:
                     raise ProblemError(NothingToStopBy(setting))
         examples = 0 if settings.drop_last else dataset.train.examples % spec.batch
         last, sizes = None, [dict[str, int]()]
-        if examples and counter is not None:
+        ragged = bool(spec.input_spec.ragged.names)
+        if examples and counter is not None and not ragged:
             require_shares(counter, examples, settings, is_last=True)
             sizes.append({counter: examples})
             last = spec.graphs.sized(sizes[-1], StepPart.WHOLE)
@@ -117,8 +122,15 @@ class TrainJob:
         """The other steps of a run, beside that on a full batch."""
         return (*self.sums, *(() if self.last is None else (self.last,)))
 
-    def step_at(self, step: int) -> Graph:
-        """Returns the training step of that number, counted from 0, as the program says it."""
+    def step_at(self, step: int, fed: Mapping[str, Array]) -> Graph:
+        """Returns the training step of that number, counted from 0, as the program says it.
+
+        `fed` are its inputs, by which its ragged sizes are known.
+        """
+        inputs = self.spec.input_spec.inputs
+        if self.spec.input_spec.ragged.names:
+            sizes = bind_sizes(inputs, {name: fed[name].shape for name in inputs})
+            return self.spec.graphs.sized(sizes, self.spec.part_at(step)).step
         wanted = self.examples_of(step), self.spec.part_at(step)
         found = (each.step for each in self.others if (each.examples, each.part) == wanted)
         return next(found, self.spec.step)
@@ -189,9 +201,13 @@ def prepare_with(
         raise ProblemError(problem)
     dataset = dataset_of(written, settings, input_spec, request.folder, request.data, run)
     dataset = bounded(dataset, bounds, span_of("data", written))
+    first = _first_sizes(request, settings, input_spec, dataset)
     checked = {name: bound for name, bound in bounds.items() if name in input_spec.inputs}
-    options = StepOptions(tuned=tuned)
-    graphs = ProgramGraphs(request.program, request.train, settings, signature, options, checked)
+    # A session of other sizes knows a whole step by the learning rate that it is fed.
+    options = StepOptions(steered=bool(input_spec.ragged.names), tuned=tuned)
+    graphs = ProgramGraphs(
+        request.program, request.train, settings, signature, options, checked, first
+    )
     spec = train_spec_of(graphs, start)
     if request.data.is_trained_on:
         _require_measured(written, spec, dataset)
@@ -200,6 +216,24 @@ def prepare_with(
         request.program, request.train, settings, spec.parameters, tokenizer, place
     )
     return replace(TrainJob.of(spec, dataset), sample=sample)
+
+
+def _first_sizes(
+    request: RunRequest, settings: RunSettings, input_spec: InputSpec, dataset: Dataset
+) -> dict[str, int]:
+    """The ragged sizes of the first batch; empty where there are none.
+
+    Raises `ProblemError` for what such a run cannot do.
+    """
+    if not input_spec.ragged.names:
+        return {}
+    written, split = request.written, dataset.train
+    if not isinstance(split, RaggedSplit):
+        raise ProblemError(NoRaggedRun(span_of("data", written), "batches of an iterable"))
+    for name, value in (("accumulate", settings.accumulate), ("devices", settings.devices)):
+        if value > 1:
+            raise ProblemError(NoRaggedRun(span_of(name, written), f"`{name} = {value}`"))
+    return split.sizes_of(order_of_pass(settings, split, 0)[: input_spec.batch])
 
 
 def _require_measured(written: RawSettings, spec: TrainSpec, dataset: Dataset) -> None:

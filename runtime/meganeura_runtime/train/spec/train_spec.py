@@ -12,6 +12,8 @@ import numpy as np
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
@@ -99,7 +101,7 @@ class TrainSpec:
     def joining(self) -> Joining | None:
         """The way to join measurements of several batches; `None` where no size counts examples."""
         counter = self.input_spec.counter
-        if counter is None:
+        if counter is None or self.input_spec.ragged.names:
             return None
         sizes = {name: size for name, size in self.settings.sizes.items() if name != counter}
         try:
@@ -238,6 +240,10 @@ def manual_spec(
 
     Raises as `train_spec_of`.
     """
+    for size in pipeline.ragged_of(program, train).names:
+        node = program.module.trains[train]
+        reason = "is a ragged size, whose examples `train` joins: no loop of one's own gives them"
+        raise ProblemError(NotAllowedHere(Location(node.name.span), f"`{size}`", reason))
     known = {"steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
     for schedule in settings.all_schedules:
         is_due = schedule.spans_run or schedule.needs == "steps_per_epoch"

@@ -174,7 +174,8 @@ class Steps:
     fed: list[int] = field(default_factory=list[int])
     graph: Graph = field(default_factory=lambda: step_of(log_loss))
 
-    def step_at(self, step: int) -> Graph:
+    def step_at(self, step: int, fed: Mapping[str, Array]) -> Graph:
+        assert fed
         assert step == self.fed[-1]
         return self.graph
 

@@ -73,7 +73,7 @@ def test_a_step_is_of_its_size_and_of_its_part(program: Program) -> None:
     feeder = Feeder(found)
     assert others == {(2, StepPart.WHOLE), (2, StepPart.SUM), (4, StepPart.SUM)}
     for step, examples in enumerate((4, 4, 2, 4, 4, 2)):
-        graph = found.step_at(step)
+        graph = found.step_at(step, feeder.feeds(step))
         moves = "fc.weight" in graph.updates
         (fed,) = (each.shape for each in leaves(graph) if each.name == "x")
         assert (fed, moves) == ((examples, 2), step % 2 == 1)
