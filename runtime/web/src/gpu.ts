@@ -25,7 +25,7 @@ const LIMITS = [
   "maxComputeWorkgroupStorageSize",
 ] as const;
 /** Bytes of workgroup memory that a plan for matrix units may take; other plans take 16 KiB. */
-const TILE_BYTES = 32 << 10;
+const TILE_BYTES = 48 << 10;
 /** Rows and columns of the squares that such a plan multiplies, and invocations of a subgroup. */
 const SIDE = 16;
 const LANES = 32;

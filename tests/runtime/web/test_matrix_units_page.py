@@ -18,11 +18,11 @@ from meganeura_runtime.backends.webgpu.config.limits import (
     MatrixUnits,
 )
 from meganeura_runtime.export.mgb import Artefact
-from meganeura_runtime.export.mgb.compile import compiled_model, portable_plan
+from meganeura_runtime.export.mgb.compile import LARGE_TILES, compiled_model, portable_plan
 from meganeura_runtime.export.page import write
 from meganeura_runtime.export.page.forms import input_forms
 from meganeura_runtime.io.preprocess.input_transforms import Choices
-from tests.runtime.web.conftest import answered, opened, ready, saved
+from tests.runtime.web.conftest import WEB, answered, opened, ready, saved
 
 pytestmark = pytest.mark.browser
 
@@ -96,3 +96,8 @@ def test_a_file_with_the_plan_of_another_model_is_refused(page: Page, tmp_path: 
     page.goto(file.as_uri())
     ready(page, "failed")
     assert "its plan for matrix units is of another model" in page.inner_text("#problem")
+
+
+def test_pages_ask_for_the_memory_that_plans_may_take() -> None:
+    kilobytes = LARGE_TILES.workgroup_bytes >> 10
+    assert f"const TILE_BYTES = {kilobytes} << 10;" in (WEB / "src" / "gpu.ts").read_text()

@@ -1,7 +1,7 @@
 """A compiled model made of graphs; reading one needs none of what this imports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.declarations.generation import Draw, TokenStep
@@ -31,6 +31,8 @@ from meganeura_runtime.export.mgb.portable_tokenizer import PortableTokenizer
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.infer.generator import CHUNKS, room_for
 
+LARGE_TILES = replace(WITH_MATRICES, workgroup_bytes=48 << 10)
+"""Adapters with matrix units have that much, which their fastest tile may take."""
 MATRICES = f"enable {MatrixDialect.CHROMIUM.value};"
 """The first line of a kernel for matrix units."""
 QUICK = FusionConfig(quick=True)
@@ -52,7 +54,7 @@ def compiled_model(
     adapters with matrix units, unless none of its products is large enough for these.
     """
     plan = portable_plan(graph)
-    matrices = portable_plan(graph, WITH_MATRICES) if halves else None
+    matrices = portable_plan(graph, LARGE_TILES) if halves else None
     if matrices is not None and not any(MATRICES in text for text in matrices.kernels):
         matrices = None
     return Artefact(
