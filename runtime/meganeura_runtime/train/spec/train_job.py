@@ -19,7 +19,7 @@ from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.batches import order_of_pass, steps_of_epoch
-from meganeura_runtime.io.data.dataset import Dataset, InputSpec
+from meganeura_runtime.io.data.dataset import Dataset
 from meganeura_runtime.io.data.index_bounds import bounded
 from meganeura_runtime.io.data.ragged_problems import NoRaggedRun
 from meganeura_runtime.io.data.ragged_split import RaggedSplit
@@ -201,7 +201,7 @@ def prepare_with(
         raise ProblemError(problem)
     dataset = dataset_of(written, settings, input_spec, request.folder, request.data, run)
     dataset = bounded(dataset, bounds, span_of("data", written))
-    first = _first_sizes(request, settings, input_spec, dataset)
+    first = _first_sizes(request, settings, signature, dataset)
     checked = {name: bound for name, bound in bounds.items() if name in input_spec.inputs}
     # A session of other sizes knows a whole step by the learning rate that it is fed.
     options = StepOptions(steered=bool(input_spec.ragged.names), tuned=tuned)
@@ -219,14 +219,28 @@ def prepare_with(
 
 
 def _first_sizes(
-    request: RunRequest, settings: RunSettings, input_spec: InputSpec, dataset: Dataset
+    request: RunRequest, settings: RunSettings, signature: TrainSignature, dataset: Dataset
 ) -> dict[str, int]:
     """The ragged sizes of the first batch; empty where there are none.
 
     Raises `ProblemError` for what such a run cannot do.
     """
+    input_spec = signature.input_spec
     if not input_spec.ragged.names:
         return {}
+    for size in input_spec.ragged.names:
+        one, two = (
+            signature.bounds(
+                {**dict.fromkeys(input_spec.ragged.names, 7), **settings.sizes, size: n}
+            )
+            for n in (1009, 1013)
+        )
+        for name in input_spec.inputs:
+            if one.get(name) != two.get(name) and name not in input_spec.ragged.shifts:
+                what = (
+                    f"`{name}`, which picks among rows of `{size}` without a `where`,"
+                )
+                raise ProblemError(NoRaggedRun(span_of("data", request.written), what))
     written, split = request.written, dataset.train
     if not isinstance(split, RaggedSplit):
         raise ProblemError(NoRaggedRun(span_of("data", written), "batches of an iterable"))
