@@ -16,6 +16,8 @@ _WIDE = re.compile(
     re.DOTALL,
 )
 
+_ENTRY = re.compile(r"(?P<name>[\w.]+)\[(?P<before>(?::, )*)(?P<entry>\d+)\]")
+
 
 def iterations_cure(
     index: Dim, iterations: tuple[Size, Size], ends: tuple[Size, Size], size: Size
@@ -94,6 +96,30 @@ def ended_part(
     entries[at] = f"{start}:{axis}" if start else ":"
     text = f"the axis has {show(size)}, and this part ends behind it, at {show(stop)}: end with it"
     return Help(text, f"{name}[{', '.join(entries)}]")
+
+
+def other_entry(value: Tensor, code: str, stop: Size) -> Help | None:
+    """The same entry of an axis with a written number of entries, for one of an open axis.
+
+    `code` is `pairs[:, 1]` of an `i32[2, e]`, where `stop`, 2, need not be within e. None if no
+    other axis, or more than one, has that entry.
+    """
+    found = _ENTRY.fullmatch(" ".join(code.split()))
+    if found is None or not isinstance(stop, int):
+        return None
+    shape, at = value.type.shape, found["before"].count(":")
+    if at >= len(shape) or isinstance(shape[at], int):
+        return None
+    others = [n for n, size in enumerate(shape) if isinstance(size, int) and size >= stop]
+    if len(others) != 1:
+        return None
+    (other,) = others
+    entries = ", ".join([":"] * other + [found["entry"]])
+    text = (
+        f"axis {at} has {show(shape[at])} entries, and axis {other} has {show(shape[other])}: "
+        "is that one meant?"
+    )
+    return Help(text, f"{found['name']}[{entries}]")
 
 
 def _unspaced(code: str) -> str:

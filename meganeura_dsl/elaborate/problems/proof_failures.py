@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.problems.origin_cures import filled_cure
 from meganeura_dsl.elaborate.problems.part_cures import (
     ended_part,
     last_place,
+    other_entry,
     takes_places,
     wider_cure,
 )
@@ -197,6 +198,31 @@ def _are_equal(facts: Facts, left: Size, right: Size) -> bool:
     return facts.proves(Compare("==", left, right))
 
 
+def _bound_cure(
+    location: Location, facts: Facts, operands: Sequence[Tensor], condition: Compare
+) -> tuple[str, Help | None]:
+    """The fact that would decide a bound, if it is one to state, and the cure of its code."""
+    code, ends, same = (
+        location.span.text,
+        (condition.left, condition.right),
+        partial(_are_equal, facts),
+    )
+    ends_axis = condition.operator == "<="
+    cure = other_entry(operands[0], code, ends[0]) if operands and ends_axis else None
+    if cure is not None:
+        return "", cure
+    fact = deciding_fact(facts, condition)
+    if fact:
+        return fact, _exchanged(location, facts, operands)
+    if operands and condition.operator == "<":
+        cure = wider_cure(operands[0], *ends, same)
+    if ends_axis and isinstance(ends[1], Dim):
+        cure = last_place(code, *ends)
+    if operands and cure is None and ends_axis:
+        cure = ended_part(operands[0], code, *ends, same)
+    return "", cure or _exchanged(location, facts, operands)
+
+
 def refusal(
     location: Location,
     error: Unproved | TypeRuleError,
@@ -227,17 +253,8 @@ def refusal(
             )
             shown = [f"{show(side)} = {show(found)}" for side, found in sides if side != found]
             example = replace(example, consequence="   ".join(shown))
-        needed, fact_text = show_condition(condition), deciding_fact(facts, condition)
-        cure = None
-        if not fact_text and operands and condition.operator == "<":
-            ends = condition.left, condition.right
-            cure = wider_cure(operands[0], *ends, partial(_are_equal, facts))
-        if not fact_text and condition.operator == "<=" and isinstance(condition.right, Dim):
-            cure = last_place(location.span.text, condition.left, condition.right)
-        if not fact_text and operands and cure is None and condition.operator == "<=":
-            ends, code = (condition.left, condition.right), location.span.text
-            cure = ended_part(operands[0], code, *ends, partial(_are_equal, facts))
-        cure = cure or _exchanged(location, facts, operands)
+        fact_text, cure = _bound_cure(location, facts, operands, condition)
+        needed = show_condition(condition)
         return TooSmall(location, reason, needed, found, example, fact_text, cure)
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))

@@ -156,3 +156,25 @@ def test_floats_that_are_to_be_class_indices_are_declared_or_converted() -> None
     assert report.help is not None
     assert report.help.code == "i32(x)"
     assert "`i32[n]`" in report.help.text
+
+
+@pytest.mark.parametrize(
+    ("written", "declared", "meant"),
+    [
+        ("pairs[:, 1]", "i32[2, e]", "pairs[1]"),
+        ("pairs[1]", "i32[e, 3]", "pairs[:, 1]"),
+        ("pairs[:, 1]", "i32[d, e]", None),
+        ("pairs[:, 1]", "i32[2, e, 2]", None),
+        ("pairs[:, 2]", "i32[2, e]", None),
+    ],
+)
+def test_an_entry_of_an_open_axis_may_be_meant_of_a_written_one(
+    written: str, declared: str, meant: str | None
+) -> None:
+    """A fact such as `e >= 2` would hide that the axes are confused, and is not advised then."""
+    text = f"block Net(n)(pairs: {declared}) -> [n]:\n  u = {written}\n  return zeros([n]) + sum(f32(u))\n"
+    report = refused(text)
+    assert report.code == "E0305"
+    assert report.help is not None
+    assert report.help.code == meant
+    assert bool(report.help.edits) == (meant is None)
