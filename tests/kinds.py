@@ -64,6 +64,7 @@ KINDS: Mapping[str, Mapping[str, StaticValue]] = {
     "dit_tiny": {},
     "mae_tiny": {},
     "detr_tiny": {},
+    "wav2vec2_tiny": {},
     "dit:drawn": {"count": 4, "iterations": 3},
     "distil": {},
     "digits_cnn": {},

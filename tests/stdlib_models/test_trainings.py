@@ -86,6 +86,7 @@ EMBEDDED = [
     ("unet", "denoise"),
     ("vae", "vae"),
     ("vit", "digits"),
+    ("wav2vec2", "digits"),
     ("wgan", "wgan"),
 ]
 

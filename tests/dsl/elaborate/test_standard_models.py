@@ -90,6 +90,7 @@ def test_standard_files_are_fine(name: str) -> None:
         ("vae", {"Encoder", "Decoder", "Drawn"}),
         ("ddpm", {"image_share", "diffused", "ancestral_step", "Drawn"}),
         ("detr", {"Attention", "Detr", "assignment", "matched", "detr_loss"}),
+        ("wav2vec2", {"Quantizer", "Encoder", "Wav2Vec2", "contrast", "wav2vec2_loss"}),
         ("mae", {"patches", "Mae", "mae_loss"}),
         ("dit", {"Timestep", "Modulation", "DiTBlock", "DiT", "Guided", "Drawn"}),
         ("distil", {"soft_targets"}),

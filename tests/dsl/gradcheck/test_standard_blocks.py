@@ -26,6 +26,7 @@ WITHOUT_FLOATS = [
     ("detr", "assignment"),
     ("detr", "matched"),
     ("special", "searchsorted"),
+    *(("wav2vec2", name) for name in ("spans", "others")),
 ]
 """Blocks that return tokens or truth values alone."""
 
@@ -36,9 +37,15 @@ TABLES = [
     *(("spectra", "count"), ("spectra", "turns"), ("vit", "positions")),
 ]
 """Blocks without inputs and weights."""
-COMPOSED = [("detr", "DetrResNet50"), ("resnet", "Features")]
+COMPOSED = [
+    ("detr", "DetrResNet50"),
+    ("resnet", "Features"),
+    *(("wav2vec2", name) for name in ("FeatureEncoder", "Wav2Vec2Base")),
+]
 """Networks at one size alone, of blocks that are checked."""
-UNCHECKED = {*WITHOUT_FLOATS, *CONSTANT, *TABLES, *COMPOSED}
+DROWNED = [("wav2vec2", "contrast")]
+"""Blocks whose results hold -1e30; tests/parity compares their gradients with PyTorch's."""
+UNCHECKED = {*DROWNED, *WITHOUT_FLOATS, *CONSTANT, *TABLES, *COMPOSED}
 
 LAYERS = [
     (file, block)
@@ -58,6 +65,9 @@ EXAMPLES = {
     "detr: Tiny": (1, 1000),
     "detr: generalized_iou": (20, 10_000),
     "deepseek: DeepSeek": (1, 1000),
+    "wav2vec2: cosines": (6, 10_000),
+    "wav2vec2: Tiny": (1, 1000),
+    "wav2vec2: Wav2Vec2": (1, 1000),
     "rwkv: Rwkv": (1, 1000),
     "mixtral: Mixtral": (1, 1000),
     "ddpm: Drawn": (2, 50),
@@ -91,7 +101,8 @@ OF_MODELS = {
     *("mixtral: Mixtral", "mobilenet: MobileNetV2", "mobilenet_v3: MobileNetV3"),
     *("recurrent: GruLm", "recurrent: LstmLm", "recurrent: Tagger", "repvgg: RepVGG"),
     *("resnet: ResNet", "rwkv: Rwkv", "s4d: Net", "swin: Swin", "t5: T5", "unet: UNet"),
-    *("vit: ViT", "whisper: Whisper", "whisper: WhisperFrames", "whisper: WhisperClassifier"),
+    *("vit: ViT", "wav2vec2: Tiny", "wav2vec2: Wav2Vec2", "whisper: Whisper"),
+    *("whisper: WhisperFrames", "whisper: WhisperClassifier"),
 }
 """Whole models, checked at night: their blocks are checked by day, and tests/parity compares their
 gradients with PyTorch's."""

@@ -44,6 +44,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("mae_loss", "patches"), MODEL),
     **dict.fromkeys(("frozen_norm", "waves", "places", "dropped", "matched", "detr_loss"), MODEL),
     **dict.fromkeys(("assignment", "generalized_iou", "area", "scenes"), MODEL),
+    **dict.fromkeys(("cosines", "contrast", "wav2vec2_loss", "spans", "others"), MODEL),
     **dict.fromkeys(("rope", "confusion_matrix", "ghost_batch_norm", "lora", "long_conv"), MODEL),
     **dict.fromkeys(("small_asin", "central", "tail", "far_tail", "lgamma_above"), PART),
     **dict.fromkeys(("digamma_above", "pixels", "between", "ctc_losses", "rnnt_losses"), PART),
