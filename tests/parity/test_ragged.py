@@ -51,7 +51,8 @@ def test_a_graph_network_trains_as_in_torch(tmp_path: Path) -> None:
                 each.sub_(float(np.float32(0.05)) * each.grad)
     assert len(sizes) > 4
     for name, each in weights.items():
-        np.testing.assert_allclose(values[name], each.detach().numpy(), rtol=1e-6, atol=1e-9)
+        found = np.asarray(values[name], np.float64)
+        np.testing.assert_allclose(found, each.detach().numpy(), rtol=1e-6, atol=1e-9)
 
 
 def _loss(graphs: Graphs, numbers: np.ndarray, weights: dict[str, torch.Tensor]) -> torch.Tensor:
