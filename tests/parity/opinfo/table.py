@@ -55,7 +55,7 @@ WITHOUT: Mapping[str, str] = {
     "show": "it prints, and gives what it is given",
     "weights": "it names the parameters of a model",
     "u32": "PyTorch's function of this element type has no OpInfo",
-    "linear_recurrence": "PyTorch has no such function",
+    **dict.fromkeys(("linear_recurrence", "example_of", "offsets"), "PyTorch has no such function"),
 }
 """Functions without a row, and the reason."""
 
