@@ -179,8 +179,8 @@ def build_playground(out: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_python(folder / "python.zip")
-        run_node("playground/compile.ts", folder / "python.zip", out / "python.zip")
-        shutil.copyfile(fetch_core(folder), out / "core.whl")
+        core = shutil.copyfile(fetch_core(folder), out / "core.whl")
+        run_node("playground/compile.ts", folder / "python.zip", core, out)
     with (out / "licences.txt").open("a", encoding="utf-8") as file:
         for text in licences():
             file.write(f"\n{'-' * 80}\n\n{text}")

@@ -1,6 +1,6 @@
 /**
- * Builds the playground into the folder given: the page, its worker, the lessons, and Pyodide. The
- * archives of Python are written by `scripts/build_site.py`.
+ * Builds the playground into the folder given: the page, its worker, the lessons, and Pyodide without
+ * its standard library, which `compile.ts` writes. `scripts/build_site.py` calls both.
  */
 
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ const { metafile } = await build({
 copyFileSync(here("index.html"), `${out}/index.html`);
 copyFileSync(here("playground.css"), `${out}/playground.css`);
 
-for (const name of ["pyodide.mjs", "pyodide.asm.mjs", "python_stdlib.zip", "pyodide-lock.json"]) {
+for (const name of ["pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json"]) {
   copyFileSync(here(`../node_modules/pyodide/${name}`), `${out}/pyodide/${name}`);
 }
 const wasm = readFileSync(here("../node_modules/pyodide/pyodide.asm.wasm"));
