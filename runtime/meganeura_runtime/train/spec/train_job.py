@@ -237,10 +237,12 @@ def _first_sizes(
         )
         for name in input_spec.inputs:
             if one.get(name) != two.get(name) and name not in input_spec.ragged.shifts:
-                what = (
-                    f"`{name}`, which picks among rows of `{size}` without a `where`,"
+                what = f"`{name}`, which picks among rows of `{size}` without a `where`,"
+                cure = (
+                    f"state `where 0 <= {name}, {name} < {size}` of the train: numbers that\n"
+                    "count from 0 in each example are moved to its rows then"
                 )
-                raise ProblemError(NoRaggedRun(span_of("data", request.written), what))
+                raise ProblemError(NoRaggedRun(span_of("data", request.written), what, cure))
     written, split = request.written, dataset.train
     if not isinstance(split, RaggedSplit):
         raise ProblemError(NoRaggedRun(span_of("data", written), "batches of an iterable"))

@@ -116,5 +116,6 @@ def test_what_picks_rows_without_a_fact_is_refused(tmp_path: Path) -> None:
         "  minimize mean(gather(x, label) |> fc: linear(2))\n  run:\n    batch = 4\n"
     )
     data = PythonData(train=ARRAYS)
-    with pytest.raises(ProblemError, match="picks among rows of `v` without a `where`"):
+    with pytest.raises(ProblemError, match="picks among rows of `v` without a `where`") as refused:
         prepare(pipeline.load(str(file)), "fit", tmp_path, (OFF,), data=data)
+    assert "state `where 0 <= label, label < v`" in str(refused.value)
