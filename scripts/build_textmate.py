@@ -33,11 +33,13 @@ OUTPUTS = ("metric", "show")
 """The first word of a statement, where a name and `=` follow."""
 BETWEEN = ("has", "holds", "maps", "whole", "where", "in", "while", "over", "import")
 """Words between two others of a line."""
+RAGGED = ("each", "of")
+"""The words of a size that each example has for itself, `[each v of batch]`."""
 OTHER = ("run",)
 
 GROUPS = (
     *(TYPES, CONSTANTS, OPERATORS, CONTROL, NAMING, OPENING),
-    *(LOOPS, STATEMENTS, VALUES, OUTPUTS, BETWEEN, OTHER),
+    *(LOOPS, STATEMENTS, VALUES, OUTPUTS, BETWEEN, RAGGED, OTHER),
 )
 
 
@@ -89,6 +91,12 @@ RULES = (
     captured(r":\s*(block)\b(?=\s*[(,)=])", "storage.type"),
     rule("constant.numeric.float", r"\b\d[\d_]*(?:\.\d[\d_]*(?:[eE][-+]?\d+)?|[eE][-+]?\d+)\b"),
     rule("constant.numeric.integer", r"\b\d[\d_]*\b"),
+    captured(
+        rf"(?<=\[)({RAGGED[0]})\s+(\w+)\s+({RAGGED[1]})\b(?=\s+\w)",
+        "keyword.other",
+        "variable.other",
+        "keyword.other",
+    ),
     rule("constant.language", rf"(?<!\.){any_of(CONSTANTS)}"),
     rule("keyword.operator.word", rf"(?<!\.){any_of(OPERATORS)}"),
     rule("keyword.control", rf"(?<!\.){any_of(CONTROL)}"),

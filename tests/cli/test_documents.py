@@ -51,6 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files the documents speak of."""
     place = tmp_path_factory.mktemp("documents")
     api.load("resnet18").model(seed=0).save(place / "resnet18.safetensors")
+    api.load("vit_tiny_patch16_224").model(seed=0).save(place / "vit.safetensors")
     api.load("digits_mlp").model(seed=0).save(place / "digits.safetensors")
     api.load("gpt2_tiny").model(seed=0).save(place / "gpt2_tiny.safetensors")
     network = api.load("digits_cnn").model(seed=0)

@@ -140,7 +140,6 @@ def test_outputs_say_what_they_are(meganeura: Command) -> None:
     [
         (("deploy", "digits_mlp", "--weights", "w", "-o", "page.html"), "`meganeura build`"),
         (("export", "digits_mlp", "-o", "net.mgb"), "`meganeura build`"),
-        (("graph", "digits_mlp", "-o", "net.svg"), "`dot -Tsvg`"),
         (("run", "digits_mlp", "-o", "net.csv"), "`meganeura predict`"),
     ],
 )

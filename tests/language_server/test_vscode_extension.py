@@ -94,7 +94,7 @@ block Net(block, has: int = 2)(whole: [n, d], where: f32[n, d]) -> [n, d]:
   state = whole + where
   run, metric = split(state)
   over = run * has  # return for import
-  show = where(run > 0, metric, over)
+  show = where(run > 0, metric, over)[of - 1] + each[each - 1]
   y = show |> train.model: linear(d) |> layer: linear(d) |> in: linear(d, bias=false)
   update update = update
   for in in 0..has:
