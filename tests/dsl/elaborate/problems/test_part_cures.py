@@ -172,7 +172,8 @@ def test_an_entry_of_an_open_axis_may_be_meant_of_a_written_one(
     written: str, declared: str, meant: str | None
 ) -> None:
     """A fact such as `e >= 2` would hide that the axes are confused, and is not advised then."""
-    text = f"block Net(n)(pairs: {declared}) -> [n]:\n  u = {written}\n  return zeros([n]) + sum(f32(u))\n"
+    body = f"  u = {written}\n  return zeros([n]) + sum(f32(u))\n"
+    text = f"block Net(n)(pairs: {declared}) -> [n]:\n{body}"
     report = refused(text)
     assert report.code == "E0305"
     assert report.help is not None
