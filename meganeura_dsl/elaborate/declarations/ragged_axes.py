@@ -70,7 +70,7 @@ def ragged_of(train: ast.Train) -> Ragged:
     counter = _counter(train, items)
     names = set(sizes.values())
     for item in train.inputs:
-        _require_plain(item, names)
+        _require_plain(item, names, counter)
     shifts = {
         item.name: size
         for item in train.inputs
@@ -112,7 +112,7 @@ def _counter(train: ast.Train, items: list[ast.Input]) -> str:
             reason = f"is another size than `{of.text}`, which counts examples above"
             raise _refused(item.of, f"`{item.of.text}`", reason)
         if _first(item) == of.text:
-            reason = "counts examples, and has no size of its own in each of them"
+            reason = "counts the examples, so it cannot be ragged itself"
             raise _refused(item.type.shape.entries[0], f"`{of.text}`", reason)
     return of.text
 
@@ -123,7 +123,7 @@ def _leading(item: ast.Input) -> list[str]:
     return [] if first is None or isinstance(first, ast.Rest) else size_names(first)
 
 
-def _require_plain(item: ast.Input, names: set[str]) -> None:
+def _require_plain(item: ast.Input, names: set[str], counter: str) -> None:
     """Refuse a ragged size anywhere but where `each` says so."""
     entries = item.type.shape.entries[1 if item.of is not None else 0 :]
     for axis, entry in enumerate(entries):
@@ -133,8 +133,8 @@ def _require_plain(item: ast.Input, names: set[str]) -> None:
         if found is None:
             continue
         is_first = item.of is None and axis == 0 and isinstance(entry, ast.Name)
-        reason = "is ragged: the first size of an input alone, of what each example has its own"
-        cure = Help("rows of each example are", f"each {found} of batch") if is_first else None
+        reason = "is ragged: only the first size of an input can be, and `each` declares it"
+        cure = Help("write", f"each {found} of {counter}") if is_first else None
         raise _refused(entry, f"`{found}`", reason, cure)
 
 
@@ -169,9 +169,7 @@ def _shift(item: ast.Input, train: ast.Train, names: set[str], counter: str) -> 
         raise _refused(item, f"`{item.name}`", f"has numbers of each of `{of}`, and no bound",
                        Help(text, code))  # fmt: skip
     if found is not None and item.of is None and (item.whole or _leading(item) != [counter]):
-        reason = (
-            f"picks among the rows of an example, and has not one entry for each of `{counter}`"
-        )
+        reason = f"picks among the rows of an example, so it has one entry for each of `{counter}`"
         raise _refused(item, f"`{item.name}`", reason)
     return found
 

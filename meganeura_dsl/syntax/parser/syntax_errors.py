@@ -318,7 +318,7 @@ def _misspelt(failure: Failure) -> Problem | None:
 
 
 def _ragged(failure: Failure) -> Problem | None:
-    """`each v of batch` where no example has rows of its own."""
+    """`each v of batch` where no size can be ragged."""
     if failure.previous.text != "each" or failure.following.text != "of":
         return None
     advice = "`each v of batch` is the first axis of an input of a `train`; elsewhere it is `v`"

@@ -165,7 +165,7 @@ def _ragged(
 def _each(
     span: Span, size: ast.Name, of: ast.Name, *axes: ast.Expression | ast.Rest
 ) -> tuple[ast.Pattern, ast.Name]:
-    """A shape whose first size is one of its own in each example."""
+    """A shape whose first size is ragged."""
     return ast.Pattern(span, (size, *axes)), of
 
 

@@ -156,7 +156,7 @@ class _Matcher:
         return StoredSplit(_verified(feeds), examples)
 
     def ragged_split(self, prefix: str) -> RaggedSplit:
-        """One split of examples with rows of their own, whose counts have the names of sizes."""
+        """One split of ragged examples, whose counts have the names of sizes."""
         ragged, inputs = self.input_spec.ragged, self.input_spec.inputs
         assert ragged.counter is not None
         counted = TensorType(DType.I32, (dim(ragged.counter),))
@@ -169,7 +169,7 @@ class _Matcher:
         for feed in feeds.values():
             if isinstance(feed.tensor.content, Joined):
                 cure = "store the examples in one file"
-                headline = "examples with rows of their own are not read from several files"
+                headline = "ragged examples are not read from several files"
                 raise ProblemError(RaggedData(self.span, self.path, headline, (), cure))
         by_example = {
             feed.tensor.name: feed

@@ -1,4 +1,4 @@
-"""Problems of examples with rows of their own."""
+"""Problems of ragged examples."""
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
@@ -6,7 +6,7 @@ from meganeura_runtime.io.data.data_problems import DataProblem
 
 
 class RaggedData(DataProblem, code="E0578"):
-    """Data of examples with rows of their own is not what the program's ragged sizes say."""
+    """Data of ragged examples is not what the program's ragged sizes say."""
 
     headline: str
     remarks: tuple[tuple[str, str], ...]
@@ -18,7 +18,7 @@ class RaggedData(DataProblem, code="E0578"):
 
 
 class NoRaggedRun(Problem, code="E0579", topic="data"):
-    """Something cannot be done with examples that have rows of their own."""
+    """Something cannot be done with ragged examples."""
 
     span: Span | None
     what: str

@@ -32,7 +32,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RaggedSplit(StoredSplit):
-    """Examples with rows of their own; `feeds` has the rows of all, and the counts of each size."""
+    """Ragged examples; `feeds` has the rows of all, and the counts of each size."""
 
     ragged: Ragged
     offsets: Mapping[str, Numbers]

@@ -46,7 +46,7 @@ class HeldBatch:
 def held_batches(spec: TrainSpec, split: Split) -> Iterator[HeldBatch]:
     """Examples in their own order, in batches that leave no remainder where that can be.
 
-    Those with rows of their own are one batch: what is a mean over rows is one over all of them.
+    Ragged examples are one batch: what is a mean over rows is one over all of them.
     """
     if isinstance(split, RaggedSplit):
         every = slice(0, split.examples)

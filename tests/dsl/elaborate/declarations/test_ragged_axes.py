@@ -49,7 +49,7 @@ INPUT = "x: [each v of batch, 7]"
     [
         ("x: [each v of many, 7], y: [batch]", "", "many", "does not count examples"),
         (f"{INPUT}, y: [each v of many]", "", "many", "another size than `batch`"),
-        ("x: [each v of v, 7]", "", "v", "counts examples"),
+        ("x: [each v of v, 7]", "", "v", "cannot be ragged itself"),
         (f"{INPUT}, y: [v]", "", "v", "is ragged"),
         (f"{INPUT}, y: [batch, v]", "", "v", "is ragged"),
         (f"{INPUT}, y: whole [v]", "", "v", "is ragged"),
@@ -59,7 +59,7 @@ INPUT = "x: [each v of batch, 7]"
         (f"{INPUT}, i: i32[each e of batch]", "where i < v + 1", "i < v + 1", "is not a bound"),
         (f"{INPUT}, i: i32[each e of batch], j: i32[each e of batch]",
          "where i < j, j < v", "i: i32[each e of batch]", "and no bound"),
-        (f"{INPUT}, i: whole i32[3]", "where 0 <= i, i < v", "i: whole i32[3]", "not one entry"),
+        (f"{INPUT}, i: whole i32[3]", "where 0 <= i, i < v", "i: whole i32[3]", "one entry for each of"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_ragged_is_refused_at_its_place(

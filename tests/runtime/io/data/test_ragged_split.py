@@ -1,4 +1,4 @@
-"""Examples with rows of their own: how they are joined, and data that does not fit."""
+"""Ragged examples: how they are joined, and data that does not fit."""
 
 from pathlib import Path
 
