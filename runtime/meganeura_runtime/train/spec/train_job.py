@@ -228,21 +228,7 @@ def _first_sizes(
     input_spec = signature.input_spec
     if not input_spec.ragged.names:
         return {}
-    for size in input_spec.ragged.names:
-        one, two = (
-            signature.bounds(
-                {**dict.fromkeys(input_spec.ragged.names, 7), **settings.sizes, size: n}
-            )
-            for n in (1009, 1013)
-        )
-        for name in input_spec.inputs:
-            if one.get(name) != two.get(name) and name not in input_spec.ragged.shifts:
-                what = f"`{name}`, which picks among rows of `{size}` without a `where`,"
-                cure = (
-                    f"state `where 0 <= {name}, {name} < {size}` of the train: numbers that\n"
-                    "count from 0 in each example are moved to its rows then"
-                )
-                raise ProblemError(NoRaggedRun(span_of("data", request.written), what, cure))
+    _require_moved(request, settings, signature)
     written, split = request.written, dataset.train
     if not isinstance(split, RaggedSplit):
         raise ProblemError(NoRaggedRun(span_of("data", written), "batches of an iterable"))
@@ -250,6 +236,25 @@ def _first_sizes(
         if value > 1:
             raise ProblemError(NoRaggedRun(span_of(name, written), f"`{name} = {value}`"))
     return split.sizes_of(order_of_pass(settings, split, 0)[: input_spec.batch])
+
+
+def _require_moved(request: RunRequest, settings: RunSettings, signature: TrainSignature) -> None:
+    """Refuse whole numbers that pick ragged rows and are not moved to those of their example.
+
+    An input picks rows of a size if its bound changes with that size.
+    """
+    ragged, inputs = signature.input_spec.ragged, signature.input_spec.inputs
+    base = {**dict.fromkeys(ragged.names, 7), **settings.sizes}
+    for size in ragged.names:
+        few, many = (signature.bounds({**base, size: rows}) for rows in (1009, 1013))
+        for name in inputs:
+            if few.get(name) != many.get(name) and name not in ragged.shifts:
+                what = f"`{name}`, which picks among rows of `{size}` without a `where`,"
+                cure = (
+                    f"state `where 0 <= {name}, {name} < {size}` of the train: numbers that\n"
+                    "count from 0 in each example are moved to its rows then"
+                )
+                raise ProblemError(NoRaggedRun(span_of("data", request.written), what, cure))
 
 
 def _require_measured(written: RawSettings, spec: TrainSpec, dataset: Dataset) -> None:
