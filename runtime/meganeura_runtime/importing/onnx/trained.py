@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
+from meganeura_runtime.export.onnx.model import LEAVES
 from meganeura_runtime.importing.onnx.modules import folded_from
 from meganeura_runtime.importing.onnx.onnx_file import DEEPEST
 from meganeura_runtime.importing.onnx.stated import Stated
@@ -15,8 +16,6 @@ from meganeura_runtime.importing.onnx.stated import Stated
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """The entry of a value's metadata that says what PyTorch has it as."""
 PARAMETER = "PARAMETER"
-LEAVES = "meganeura.leaves"
-"""The entry of a file's metadata that says which initializers are trained, by their kinds."""
 WEIGHTS = ("weight", "bias")
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE})
 SETTINGS: Mapping[str, frozenset[int]] = {

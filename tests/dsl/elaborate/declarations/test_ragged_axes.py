@@ -59,7 +59,7 @@ INPUT = "x: [each v of batch, 7]"
         (f"{INPUT}, i: i32[each e of batch]", "where i < v + 1", "i < v + 1", "is not a bound"),
         (f"{INPUT}, i: i32[each e of batch], j: i32[each e of batch]",
          "where i < j, j < v", "i: i32[each e of batch]", "and no bound"),
-        (f"{INPUT}, i: whole i32[3]", "where 0 <= i, i < v", "i: whole i32[3]", "one entry for each of"),
+        (f"{INPUT}, i: whole i32[3]", "where 0 <= i, i < v", "i: whole i32[3]", "has one entry"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_ragged_is_refused_at_its_place(
