@@ -16,6 +16,7 @@ import meganeura as api
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.export.onnx.model import LEAVES
 from meganeura_runtime.io.preprocess.images import Cover, Filter, ImageSteps, Middle, Stretch
+from meganeura_runtime.io.preprocess.input_transforms import scaled
 from meganeura_runtime.io.preprocess.preparation import (
     CLASSES,
     IMAGE,
@@ -138,8 +139,69 @@ def test_options_come_before_what_weights_say(trained: Path, meganeura: Command)
         *("--input", str(trained / "pictures" / "cat" / "0.png"), "--image-size", "12"),
         *("--crop", "1", "--mean", "0", "--std", "1"),
     )
-    assert "cropped to 12 x 12" in shown.out
-    assert "mean" not in shown.out.partition("weights:")[0]
+    source, steps = shown.out.splitlines()[:2]
+    assert source.endswith("which the weights say, but for --image-size --crop --mean --std")
+    assert "cropped to 12 x 12" in steps
+    assert "mean" not in steps
+
+
+def test_another_size_keeps_the_share_that_training_cropped(
+    trained: Path, meganeura: Command, tmp_path: Path
+) -> None:
+    """A picture of 500 x 375 pixels: 8 of 16 in training, so 12 of 24."""
+    picture = tmp_path / "wide.png"
+    pixels = np.random.default_rng(1).integers(0, 255, (375, 500, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(picture)
+    words = ("--weights", str(trained / "run"), "--device", "cpu", "--input", str(picture))
+    shown = meganeura("run", str(trained / "net.mgn"), *words)
+    source, steps = shown.out.splitlines()[:2]
+    assert source == "prepared as in training, which the weights say"
+    assert steps == (
+        f"image: {picture}, 375 x 500, in colour, resized to cover 16 x 16 (bicubic), "
+        "cropped to 8 x 8, / 255, mean 0.1, std 0.3"
+    )
+    shown = meganeura("run", str(trained / "net.mgn"), *words, "--image-size", "12")
+    assert "which the weights say, but for --image-size\n" in shown.out
+    assert "resized to cover 24 x 24 (bicubic), cropped to 12 x 12, / 255, mean 0.1" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        (STEPS[0], "resized to cover 24 x 22 (box), cropped to 12 x 12"),
+        (STEPS[1], "stretched to 12 x 12 (lanczos)"),
+        (STEPS[2], "resized to cover 12 x 12 (nearest), cropped to 12 x 12"),
+    ],
+)
+def test_steps_for_another_size(steps: ImageSteps, wanted: str) -> None:
+    assert str(scaled(steps, 12)).startswith(wanted)
+
+
+def test_weights_of_arrays_are_said_to_know_no_preparation(
+    trained: Path, meganeura: Command, tmp_path: Path
+) -> None:
+    generator = np.random.default_rng(0)
+    image = generator.normal(size=(8, 3, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "arrays.npz", image=image, label=np.arange(8, dtype=np.int32) % 2)
+    start, _, _ = PROGRAM.partition("    data ")
+    (tmp_path / "net.mgn").write_text(f'{start}    data = "arrays.npz"\n    batch = 4\n')
+    api.load(str(tmp_path / "net.mgn")).train(out=tmp_path / "run", device="cpu")
+    picture = str(trained / "pictures" / "cat" / "0.png")
+    words = (str(tmp_path / "net.mgn"), "--weights", str(tmp_path / "run"), "--device", "cpu")
+    unknown = "the weights do not say how images were prepared: taken as usual"
+    assert meganeura("run", *words, "--input", picture).out.splitlines()[0] == unknown
+    shown = meganeura("predict", *words, picture)
+    assert f"images: {unknown}: resized to cover 256 x 256" in shown.err
+
+
+def test_predict_says_how_files_are_prepared(trained: Path, meganeura: Command) -> None:
+    words = ("--weights", str(trained / "run"), "--device", "cpu", str(trained / "pictures"))
+    shown = meganeura("predict", str(trained / "net.mgn"), *words)
+    (line,) = (each for each in shown.err.splitlines() if each.startswith("images:"))
+    assert line == (
+        "images: prepared as in training, which the weights say: resized to cover 16 x 16 "
+        "(bicubic), cropped to 8 x 8, / 255, mean 0.1, std 0.3"
+    )
 
 
 def test_copies_say_the_same(trained: Path, meganeura: Command, tmp_path: Path) -> None:

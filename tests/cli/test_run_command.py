@@ -123,7 +123,9 @@ def test_a_picture_is_prepared_and_it_is_said_how(meganeura: Command) -> None:
     arguments = ("--input", "a.png", "--std", "0.0625", "--resample", "box")
     shown = meganeura("run", "digits_mlp", *SEEDED, *arguments)
     assert shown.code == 0
-    assert shown.out.splitlines()[0] == (
+    source, steps = shown.out.splitlines()[:2]
+    assert source.endswith("prepared: taken as usual, but for --std --resample")
+    assert steps == (
         "image: a.png, 30 x 40, in grey, resized to cover 8 x 8 (box), cropped to 8 x 8, / 255, "
         "mean 0, std 0.0625"
     )

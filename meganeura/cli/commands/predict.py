@@ -72,6 +72,7 @@ def predict(
         ClassNames,
         Predictor,
         files_of,
+        preparations,
         require_rows,
         write_table,
     )
@@ -102,6 +103,8 @@ def predict(
     rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     config = preprocessor_config.find(weights[0])
     choices = Choices(image_size, config=config, prepared=prepared)
+    for line in preparations(choices, symbolic, files):
+        say(line, err=prints)
     with explained_failures():
         on = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(on, err=prints)

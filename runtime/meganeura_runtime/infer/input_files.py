@@ -109,10 +109,10 @@ class Reader:
 
     def _images(self, name: str, paths: Sequence[Path]) -> list[Array]:
         wanted, arrays = self.declared[name], list[Array]()
-        self._report_config()
         form = self.choices.image_steps(wanted)
         if form is None:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), IMAGE_FORM))
+        self.report(self.choices.image_source(form.colors))
         for numbers in (form.steps.mean, form.steps.std):
             if len(numbers) not in (1, form.colors):
                 reason = f"{len(numbers)} numbers do not normalise {form.colors} colours"
@@ -130,18 +130,13 @@ class Reader:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason, advice))
         return arrays
 
-    def _report_config(self) -> None:
-        if self.choices.prepared.image is not None or self.choices.prepared.sound is not None:
-            self.report("prepared as in training, which the weights say")
-        elif self.choices.config is not None:
-            self.report(f"as told by {self.choices.config}")
-
     def _sounds(self, name: str, paths: Sequence[Path]) -> list[Array]:
         wanted, sounds = self.declared[name], list[Array]()
-        self._report_config()
         form = self.choices.sound_form(wanted)
         if form is None:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), SOUND_FORM))
+        if self.choices.sound_source is not None:
+            self.report(self.choices.sound_source)
         if self.choices.seconds is not None and isinstance(wanted.shape[2], int):
             reason = f"it takes {form.frames:,} frames, whatever `--seconds` says"
             advice = "leave `--seconds` out"

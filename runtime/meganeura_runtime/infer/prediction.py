@@ -53,6 +53,18 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def preparations(choices: Choices, symbolic: Elaboration, files: Iterable[Path]) -> Iterator[str]:
+    """Yields the steps that images and sounds among `files` take, and who says so, as lines."""
+    wanted = next(of for name, of in symbolic.inputs.items() if name != COUNTER)
+    suffixes = {file.suffix.lower() for file in files}
+    image, sound = choices.image_steps(wanted), choices.sound_form(wanted)
+    if image is not None and suffixes & {*images.SUFFIXES}:
+        yield f"images: {choices.image_source(image.colors)}: {image.steps}"
+    if sound is not None and suffixes & {*audio.SUFFIXES}:
+        source = choices.sound_source or "taken as usual"
+        yield f"sounds: {source}: log-mel {sound.mels} x {sound.frames:,}"
+
+
 @dataclass(frozen=True)
 class ClassNames:
     """The names of classes by number, and who gives them."""

@@ -18,6 +18,7 @@ from meganeura_runtime.io.preprocess.images import (
     Filter,
     ImageSteps,
     Middle,
+    Stretch,
 )
 from meganeura_runtime.io.preprocess.mel import HOP, RATE
 from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
@@ -25,6 +26,8 @@ from meganeura_runtime.io.preprocess.preparation import NOTHING, Preparation
 IMAGE_SIZE = 224
 CROP = 0.875
 """The share of a resized image's edge that ImageNet's networks are shown."""
+
+TRAINED = "prepared as in training, which the weights say"
 
 MELS = 80
 CHUNK_SECONDS = 30.0
@@ -85,13 +88,11 @@ class Choices:
         colors = first if isinstance(first, int) else 3
         if colors not in (1, 3):
             return None
-        steps = usual_steps(height, width, colors)
-        prepared = self.prepared.image
-        if prepared is not None and prepared.colors == colors:
-            steps = prepared.steps
-        elif self.config is not None:
-            steps = preprocessor_config.image_steps(self.config)
-        if self.size is not None:
+        recorded = self._recorded_steps(colors)
+        steps = recorded or usual_steps(height, width, colors)
+        if self.size is not None and self.crop is None and recorded is not None:
+            steps = scaled(steps, self.size)
+        elif self.size is not None:
             steps = resized(steps, self.size, self.size, self.crop or CROP)
         elif self.crop is not None:
             steps = resized(steps, *shown_size(steps), self.crop)
@@ -102,6 +103,31 @@ class Choices:
             filter=self.filter or steps.filter,
         )
         return ImageInput(colors, chosen)
+
+    def _recorded_steps(self, colors: int) -> ImageSteps | None:
+        """The steps that the weights say, or else the file beside them."""
+        prepared = self.prepared.image
+        if prepared is not None and prepared.colors == colors:
+            return prepared.steps
+        return None if self.config is None else preprocessor_config.image_steps(self.config)
+
+    def image_source(self, colors: int) -> str:
+        """The origin of the steps of an image, and the options that differ, as text."""
+        prepared = self.prepared.image
+        if prepared is not None and prepared.colors == colors:
+            origin = TRAINED
+        elif self.config is not None:
+            origin = f"as told by {self.config}"
+        else:
+            origin = "the weights do not say how images were prepared: taken as usual"
+        return f"{origin}, but for {' '.join(self.for_images)}" if self.for_images else origin
+
+    @property
+    def sound_source(self) -> str | None:
+        """The origin of the size of spectrograms, as text; `None` if it is the usual one."""
+        if self.prepared.sound is not None:
+            return TRAINED
+        return None if self.config is None else f"as told by {self.config}"
 
     def sound_form(self, wanted: TensorType) -> Sounds | None:
         """The spectrogram an input wants; `None` if it wants none."""
@@ -135,6 +161,18 @@ def resized(steps: ImageSteps, height: int, width: int, crop: float) -> ImageSte
     """The same steps for another crop, which is a share of the resized image."""
     cover = Cover(int(height / crop), int(width / crop))
     return replace(steps, resize=cover, crop=Middle(height, width))
+
+
+def scaled(steps: ImageSteps, edge: int) -> ImageSteps:
+    """The same steps for a square of `edge` pixels, of which the crop keeps the same share."""
+    resize, crop = steps.resize, steps.crop
+    if isinstance(resize, Stretch) and crop is None:
+        return replace(steps, resize=Stretch(edge, edge))
+    if resize is None or crop is None:
+        return resized(steps, edge, edge, 1.0)
+    height, width = resize.height * edge / crop.height, resize.width * edge / crop.width
+    resize = replace(resize, height=round(height), width=round(width))
+    return replace(steps, resize=resize, crop=replace(crop, height=edge, width=edge))
 
 
 def shown_size(steps: ImageSteps) -> tuple[int, int]:
