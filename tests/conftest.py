@@ -4,11 +4,11 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import hypothesis
 import pytest
@@ -19,8 +19,9 @@ from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from tests.chromium import chromium
 from tests.effort import effort
 from tests.index_package import take_for_index_package
+from tests.nightly import is_nightly, without_cases
 from tests.shared_entries import share, shared_graphs
-from tests.tiers import NIGHTLY, is_full, is_nightly
+from tests.tiers import is_full
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
 # fastest in the thread that submits them.
@@ -42,6 +43,8 @@ os.environ["MEGANEURA_VERIFY"] = "1"
 
 take_for_index_package()
 
+LEFT = pytest.StashKey[int]()
+"""The number of tests that were collected and wait for the night."""
 TESTS = Path(__file__).parent
 PARITY = TESTS / "parity"
 OPTIMIZED_ONCE = (
@@ -116,9 +119,16 @@ def pytest_terminal_summary(
     if config.getoption("--without-parity"):
         modules = len(list(PARITY.rglob("test_*.py")))
         terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
-    if effort(usual=True, nightly=False):
-        left = f"left to `make nightly`: {len(NIGHTLY)} tests or files of tests/tiers.py"
-        terminalreporter.write_line(left)
+    if left := config.stash.get(LEFT, 0):
+        said = f"left to `make nightly`: {left:,} of these tests (tests/nightly.toml)"
+        terminalreporter.write_line(said)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - a class that pytest-xdist does not export
+    """A process of several has collected all tests: what it left out is what all leave out."""
+    stash = node.config.stash
+    stash[LEFT] = max(stash.get(LEFT, 0), getattr(node, "workeroutput", {}).get("left", 0))
 
 
 @pytest.fixture(autouse=True)
@@ -146,9 +156,24 @@ def is_fast(item: pytest.Item) -> bool:
     return item.get_closest_marker("adapter") is None and not is_full(name_of_test(item))
 
 
-def is_daily(item: pytest.Item) -> bool:
-    """True if a test is not in the nightly tier alone."""
-    return not is_nightly(name_of_test(item))
+def leave_to_the_night(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what waits for the night, count it, and refuse the name of a case that is none."""
+    waiting = [item for item in items if is_nightly(name_of_test(item))]
+    whole = not any("::" in argument for argument in config.args)  # else some cases are missing
+    if whole and (unknown := without_cases(map(name_of_test, items))):
+        raise pytest.UsageError(f"tests/nightly.toml names no case: {', '.join(unknown)}")
+    deselect(config, items, waiting)
+    config.stash[LEFT] = len(waiting)
+    if hasattr(config, "workeroutput"):  # a process of pytest-xdist
+        cast("Any", config).workeroutput["left"] = len(waiting)
+
+
+def deselect(
+    config: pytest.Config, items: list[pytest.Item], left: Collection[pytest.Item]
+) -> None:
+    config.hook.pytest_deselected(items=left)
+    without = set(left)
+    items[:] = [item for item in items if item not in without]
 
 
 def name_of_test(item: pytest.Item) -> str:
@@ -158,12 +183,11 @@ def name_of_test(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a tier or this machine does not run; a required adapter is never missed."""
     fast = config.getoption("--fast")
-    if fast or effort(usual=True, nightly=False):
-        runs = is_fast if fast else is_daily
-        config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
-        items[:] = filter(runs, items)
     if fast:
+        deselect(config, items, [item for item in items if not is_fast(item)])
         return
+    if effort(usual=True, nightly=False):
+        leave_to_the_night(config, items)
     if os.environ.get("MEGANEURA_REQUIRE_BROWSER") != "1" and chromium() is None:
         for item in items:
             if item.get_closest_marker("browser"):

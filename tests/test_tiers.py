@@ -13,15 +13,25 @@ from hypothesis.internal.conjecture import providers
 
 from tests.effort import effort
 from tests.folded import each_of
-from tests.tiers import FULL, NIGHTLY, is_full, is_named
+from tests.nightly import (
+    BY_DAY,
+    BY_NIGHT,
+    NIGHTLY,
+    is_case,
+    is_named,
+    is_nightly,
+    without_cases,
+)
+from tests.tiers import FULL, is_full
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
 
-@each_of("name", (*FULL, *NIGHTLY))
+@each_of("name", (*FULL, *NIGHTLY, *BY_DAY, *BY_NIGHT))
 def test_what_a_tier_names_exists(name: str) -> None:
     path, _, test = name.partition("::")
+    test = test.rpartition("::")[2]
     assert (TESTS / path).exists()
     assert not test or re.search(rf"^ *def {test}\(", (TESTS / path).read_text(), re.MULTILINE)
 
@@ -38,10 +48,42 @@ def test_a_nightly_test_runs_at_night_alone(nightly: str, count: str) -> None:
     name = "test_tiers.py::test_this_runs_at_night_alone"
     done = run_tests(TESTS / name, environment={"MEGANEURA_NIGHTLY": nightly})
     assert count in done.stdout, done.stdout + done.stderr
+    assert ("left to `make nightly`: 1 of these tests" in done.stdout) is (nightly == "0")
 
 
 def test_this_runs_at_night_alone() -> None:
     assert effort(usual=False, nightly=True)
+
+
+def test_no_test_is_named_in_two_tables() -> None:
+    assert BY_DAY.keys() & BY_NIGHT.keys() == set()
+    assert [name for name in (*BY_DAY, *BY_NIGHT) if is_named(name, NIGHTLY)] == []
+
+
+def test_a_case_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {
+        "BY_DAY": {"test_a.py::test_b": ("one", "x[0]-*")},
+        "BY_NIGHT": {"test_a.py::test_c": ("slow-*",)},
+    }
+    for table, names in tables.items():
+        monkeypatch.setattr(f"tests.nightly.{table}", names)
+    cases = (
+        "b[one]",
+        "b[one-wgpu]",
+        "b[x[0]-cpu]",
+        "b[x[0]]",
+        "b",
+        "b_too[two]",
+        "c[slow-1]",
+        "c[1]",
+    )
+    waiting = [case for case in cases if is_nightly(f"test_a.py::test_{case}")]
+    assert waiting == ["b[one-wgpu]", "b[x[0]]", "c[slow-1]"]
+    assert is_case("", [""])
+    assert without_cases(["test_a.py::test_b[one]", "test_a.py::test_c[1]"]) == [
+        "test_a.py::test_b[x[0]-*]",
+        "test_a.py::test_c[slow-*]",
+    ]
 
 
 def above(name: str) -> list[str]:

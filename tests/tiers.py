@@ -1,12 +1,11 @@
 """The tiers of the suite: `make test-fast` runs the fast one, `make test` all but the nightly one.
 
-A test is in the fast tier unless `FULL` or `NIGHTLY` names it, its file or its folder, or it needs
-an adapter. A new test is therefore fast until somebody measures that it takes a second or more.
-`NIGHTLY` names what repeats, with larger models or more processes, what other tests show by day;
-`make nightly` runs it, and everything else.
+A test is in the fast tier unless `FULL` names it, its file or its folder, it needs an adapter, or
+it waits for the night (`tests/nightly.py`). A new test is therefore fast until somebody measures
+that it takes a second or more.
 """
 
-from collections.abc import Iterable
+from tests.nightly import is_named, is_nightly
 
 FULL = (
     "benchmarks",
@@ -177,52 +176,7 @@ FULL = (
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""
 
-NIGHTLY = (
-    "benchmarks/test_fsdp_capacity.py",
-    "benchmarks/test_host.py::test_it_times_compiling",
-    "benchmarks/test_host.py::test_it_times_the_parts_of_a_cold_start",
-    "benchmarks/test_xla_choices.py::test_the_command_measures_with_and_without",
-    "cli/test_optimizer_report.py::test_the_rules_that_led_to_a_reparameterised_network_are_counted",
-    "parity/opinfo/test_opinfo.py::test_every_row_is_of_an_op_info",
-    "parity/opinfo/test_opinfo.py::test_mistakes",
-    "parity/opinfo/test_opinfo.py::test_samples",
-    "parity/opinfo/test_opinfo.py::test_samples_on_devices",
-    "parity/test_full_size.py::test_weights_after_five_steps",
-    "runtime/backends/webgpu/codegen/test_matrix_attention.py::test_gradients",
-    "runtime/backends/webgpu/codegen/test_matrix_attention.py::test_keys_in_parts_of_which_some_rows_see_nothing",
-    "runtime/backends/webgpu/codegen/test_tiled.py::test_many_pixels",
-    "runtime/backends/webgpu/codegen/test_winograd.py::test_a_training_step_in_tiles",
-    "runtime/backends/xla/analysis/test_numerics.py::test_a_run_goes_on_in_another_precision",
-    "runtime/backends/xla/analysis/test_numerics.py::test_a_training_in_bf16_learns_what_one_in_f32_does",
-    "runtime/backends/xla/test_groups_of_examples.py",
-    "runtime/backends/xla/test_sharding.py::test_a_host_that_dies_ends_the_run_of_the_others",
-    "runtime/backends/xla/test_sharding.py::test_a_killed_run_goes_on_on_other_numbers_of_devices",
-    "runtime/backends/xla/test_sharding.py::test_a_run_begins_on_wgpu_goes_on_on_eight_devices_and_ends_on_the_cpu",
-    "runtime/export/mgb/test_artefact.py::test_it_runs_without_the_compiler",
-    "runtime/export/source/test_jax.py::test_standard_models",
-    "runtime/importing/onnx/test_imported_models.py::test_repvgg_collapses_to_its_inference_form",
-    "runtime/train/loop/test_half_precision.py::test_losses_are_those_of_f32_up_to_the_rounding_of_factors",
-    "runtime/train/loop/test_last_batch.py::test_a_resumed_run_meets_the_same_batches_on_an_adapter",
-    "runtime/train/loop/test_text_samples.py::test_a_run_that_goes_on_has_the_samples_of_one_that_does_not_stop",
-    "test_tiers.py::test_this_runs_at_night_alone",
-    "trainer/test_trainer.py::test_devices_share_a_batch",
-)
-"""Files and tests in tests/ that run at night alone. A name is whole: parameters are chosen by
-`tests/effort.py`.
-"""
-
 
 def is_full(name: str) -> bool:
     """True if a folder, a file or a test is not in the fast tier."""
     return is_named(name, FULL) or is_nightly(name)
-
-
-def is_nightly(name: str) -> bool:
-    """True if a folder, a file or a test is in the nightly tier alone."""
-    return is_named(name, NIGHTLY)
-
-
-def is_named(name: str, names: Iterable[str]) -> bool:
-    """True if a test, whatever its parameters, its file or a folder of it is among `names`."""
-    test = name.split("[", maxsplit=1)[0]
-    return any(test == each or test.startswith((f"{each}/", f"{each}::")) for each in names)
