@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, Loader
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
 from meganeura_dsl.limits.language_limits import CHECK, REPAIR
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, at_most, within
+from meganeura_dsl.repairs.known_slips import Slip, known_slips
 from meganeura_dsl.repairs.placements import placements
 from meganeura_dsl.repairs.read_statements import read_statements
 from meganeura_dsl.repairs.small_edits import (
@@ -37,12 +38,15 @@ MOST_PLACES = 12
 """Places of the code of a help that are tried."""
 MOST_CONFIRMED = 4
 """Edits with which a declaration holds and the whole file is checked."""
+MOST_FACTS = 3
+"""Facts that are stated one behind the other to see whether a declaration then holds."""
 
 
 @dataclass(frozen=True)
 class Repairs:
     """The edits with which a declaration holds, and the file has no new error."""
 
+    slip: Slip | None = None
     likely: tuple[Edits, ...] = ()
     further: tuple[Edits, ...] = ()
 
@@ -66,9 +70,12 @@ class RepairSearch:
             return Repairs()
         around = Around(declaration, self._module)
         statements = read_statements(declaration, report.label.span)
+        slip = self._slip(around, statements)
+        if slip is not None and slip.is_only:
+            return Repairs(slip)
         likely = self._mending(around, likely_edits, statements)
-        further = () if likely else self._mending(around, further_edits, statements)
-        return Repairs(likely, further)
+        further = () if slip or likely else self._mending(around, further_edits, statements)
+        return Repairs(slip, likely, further)
 
     def declaration(self, report: Report) -> Repaired | None:
         """The block or the training in which an error stands."""
@@ -84,6 +91,21 @@ class RepairSearch:
         found = islice(placements(code, span, statements), MOST_PLACES)
         return any(self._holds(declaration, each) for each in found)
 
+    def is_mended_by_facts(self, declaration: Repaired, edits: Edits) -> bool:
+        """True if a declaration holds once a fact is stated, and then those that it still lacks."""
+        name, source = declaration.name.text, self._module.source
+        for _ in range(MOST_FACTS):
+            source = Source(source.name, apply(source.text, edits))
+            checker = Checker(source, self._loader)
+            errors = errors_of(checker.run().reports)
+            here = [each for each in errors if _name_around(each, checker.module) == name]
+            if not here:
+                return True
+            if any(each.help is None or not each.help.edits for each in here):
+                return False
+            edits = here[0].help.edits if here[0].help is not None else ()
+        return False
+
     def left_in(self, declaration: Repaired, edits: Edits) -> int | None:
         """The errors that a declaration has with some edits made.
 
@@ -94,7 +116,7 @@ class RepairSearch:
         new = zip(errors, around, strict=True)
         if any(self._is_new(each) and not isinstance(node, ast.Block) for each, node in new):
             return None
-        names = [None if node is None else node.name.text for node in around]
+        names = [_name_around(each, module) for each in errors]
         return names.count(declaration.name.text)
 
     def _mends(self, edits: Edits) -> bool:
@@ -111,6 +133,17 @@ class RepairSearch:
         return (error.code, error.headline) not in {
             (each.code, each.headline) for each in self._errors
         }
+
+    def _slip(self, around: Around, statements: Iterable[ast.Node]) -> Slip | None:
+        """The first known slip whose edits mend a declaration."""
+        found = (slip for each in statements for slip in known_slips(each, around))
+        return next(
+            (
+                slip for slip in islice(found, MOST_TRIALS)
+                if self._holds(around.declaration, slip.edits) and self._mends(slip.edits)
+            ),
+            None,
+        )  # fmt: skip
 
     def _mending(
         self,
@@ -163,6 +196,11 @@ def _around(report: Report, module: LinkedModule) -> Repaired | None:
     nodes = (*module.blocks.values(), *module.trains.values())
     span = None if report.label is None else report.label.span
     return next((each for each in nodes if span and each.span.contains(span)), None)
+
+
+def _name_around(report: Report, module: LinkedModule) -> str | None:
+    node = _around(report, module)
+    return None if node is None else node.name.text
 
 
 def _parsed(source: Source, like: Repaired) -> Repaired | None:

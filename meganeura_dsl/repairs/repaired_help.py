@@ -6,7 +6,9 @@ from dataclasses import replace
 from meganeura_dsl.checker import Checker
 from meganeura_dsl.diagnostics.fixes import hunks
 from meganeura_dsl.diagnostics.report import Help, Report
+from meganeura_dsl.elaborate.problems.location import STATE_IT
 from meganeura_dsl.elaborate.scope.linker import Loader
+from meganeura_dsl.repairs.known_slips import Slip
 from meganeura_dsl.repairs.placements import is_addition
 from meganeura_dsl.repairs.repair_search import Repaired, RepairSearch, errors_of
 from meganeura_dsl.repairs.small_edits import Edits
@@ -36,15 +38,19 @@ def with_repairs(
     helped: dict[Report, Report] = {}
     asked: dict[ast.Node, int] = {}
     """The declarations that a question is about, each with the line of the error that has it."""
-    for each in errors[:MOST_SEARCHED]:
+    searched = 0
+    for each in errors:
         declaration = search.declaration(each)
         if declaration is None:
             continue
-        if declaration not in asked:
-            helped[each] = replace(each, help=_help(search, each, declaration))
-            if helped[each].help is not each.help and each.label is not None:
+        if declaration not in asked and searched < MOST_SEARCHED:
+            searched += 1
+            question = _question(search, each, declaration)
+            own = question or _own(search, each, declaration)
+            helped[each] = replace(each, help=own)
+            if question is not None and each.label is not None:
                 asked[declaration] = each.label.span.line
-        elif not _codes(each.help, declaration.span.source.text):
+        elif declaration in asked and not _codes(each.help, declaration.span.source.text):
             cured = Help(
                 f"the edit that the error in line {asked[declaration]} asks about cures this too"
             )
@@ -57,21 +63,38 @@ def _is_searched(report: Report) -> bool:
     return report.code.startswith("E03") or report.code in ("E0503", "E0508")
 
 
-def _help(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
-    """The help of an error: its own, or a question about edits that mend more than that."""
-    own = report.help
-    left = search.left_in(declaration, own.edits) if own is not None and own.edits else None
-    if left == 0:
-        return own
+def _question(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
+    """A question about edits that mend more than the help of an error does, if there are any."""
+    own, name = report.help, declaration.name.text
+    if own is not None and own.edits and search.left_in(declaration, own.edits) == 0:
+        return None
     codes = _codes(own, declaration.span.source.text)
     confirmed = [code for code in codes if search.is_confirmed(code, report, declaration)]
     if any(not is_addition(code) for code in confirmed):
-        return own
+        return None
     repairs = search.repairs(report, declaration)
+    if repairs.slip is not None:
+        return _about_slip(name, repairs.slip, repairs.likely)
     found = repairs.likely or (() if codes else repairs.further)
-    if found:
-        return _question(declaration.name.text, found, own if confirmed else None)
-    return None if own is not None and own.edits and left is None else own
+    return _about(name, found, own if confirmed else None) if found else None
+
+
+def _own(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
+    """The help of an error itself, without a fix that leaves its declaration refused.
+
+    None if a model or an expectation refutes it.
+    """
+    own = report.help
+    if own is None or not own.edits:
+        return own
+    left = search.left_in(declaration, own.edits)
+    if left is None:
+        return None
+    if left == 0 or own.text != STATE_IT or search.is_mended_by_facts(declaration, own.edits):
+        return own
+    fact = own.edits[0].text.strip().removeprefix("where ").strip(",: \n")
+    text = f"stated, it leaves `{declaration.name.text}` refused: mend the other errors first"
+    return Help(f"{text}, and state it if it is still needed", f"where {fact}")
 
 
 def _codes(own: Help | None, text: str) -> tuple[str, ...]:
@@ -85,7 +108,7 @@ def _codes(own: Help | None, text: str) -> tuple[str, ...]:
     return tuple(each for each in found if each not in text)
 
 
-def _question(name: str, found: tuple[Edits, ...], own: Help | None) -> Help:
+def _about(name: str, found: tuple[Edits, ...], own: Help | None) -> Help:
     """Asks whether an edit is meant, and shows the help that the error has otherwise."""
     code = None if own is None else own.code
     every = [line for edits in found[:MOST_SHOWN] for line in _lines(edits)]
@@ -98,6 +121,16 @@ def _question(name: str, found: tuple[Edits, ...], own: Help | None) -> Help:
         f"is one of these meant? with each `{name}` holds"
     )  # fmt: skip
     return Help(text, "\n".join(lines))
+
+
+def _about_slip(name: str, slip: Slip, likely: tuple[Edits, ...]) -> Help:
+    """Asks whether a known slip was made, and shows what else may be meant."""
+    lines = _lines(slip.edits)
+    asked = f"is this meant? with it `{name}` holds"
+    if likely:
+        lines += ["or", *_lines(likely[0])]
+        asked = f"is one of these meant? with each `{name}` holds"
+    return Help(f"{slip.words}\n{asked}", "\n".join(lines))
 
 
 def _lines(edits: Edits) -> list[str]:

@@ -1,0 +1,211 @@
+"""Slips that are known by what they look like, each with the edit that undoes it, and why.
+
+They are tried before other edits: one that holds is hardly a coincidence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from meganeura_dsl.diagnostics.report import Edit
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.repairs.small_edits import Around, Edits
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.walk import walk
+
+
+@dataclass(frozen=True)
+class Slip:
+    """The edits that undo a slip, and what is wrong in words."""
+
+    words: str
+    edits: Edits
+    is_only: bool = True
+    """False if other edits near it are as likely to be meant."""
+
+
+def known_slips(statement: ast.Node, around: Around) -> Iterator[Slip]:
+    """The slips that a statement may hold."""
+    yield from _whole_pipes(statement)
+    yield from _cache_axes(statement, around)
+    for node in walk(statement):
+        match node:
+            case ast.Call():
+                yield from _undilated(node, around)
+            case ast.Binary():
+                yield from _counted_from_one(node, around)
+                yield from _other_sum(node, around)
+            case ast.Pipe():
+                yield from _without_features(node, around)
+            case _:
+                pass
+
+
+def _whole_pipes(statement: ast.Node) -> Iterator[Slip]:
+    """`gate * (up |> down: linear(d))` for `gate * up |> down: linear(d)`."""
+    pipes = [each for each in walk(statement) if isinstance(each, ast.Pipe)]
+    inner = {each.source for each in pipes}
+    for outer in (each for each in pipes if each not in inner):
+        product = outer.source
+        while isinstance(product, ast.Pipe):
+            product = product.source
+        if not isinstance(product, ast.Binary) or product.operator not in ("*", "/"):
+            continue
+        source, right = product.span.source, product.right.span
+        is_bare = product.span.end == right.end and "(" not in source.text[
+            product.operator_span.end : right.start
+        ]  # fmt: skip
+        if is_bare and source.text[right.end : outer.span.end].lstrip().startswith("|>"):
+            words = (
+                f"the pipe takes the product `{product.span.text}`;\nwith brackets it takes "
+                f"`{right.text}` alone"
+            )
+            opened = Edit(Span(source, right.start, right.start), "(")
+            closed = Edit(Span(source, outer.span.end, outer.span.end), ")")
+            yield Slip(words, (opened, closed), is_only=False)
+
+
+def _cache_axes(statement: ast.Node, around: Around) -> Iterator[Slip]:
+    """`cache keys: [n, heads, capacity, hd]` for `cache keys: [n, capacity, heads, hd]`.
+
+    All caches of one shape are declared anew.
+    """
+    used = {each.span.text for each in walk(statement) if isinstance(each, ast.Name | ast.Path)}
+    caches = [
+        each for each in walk(around.declaration)
+        if isinstance(each, ast.Declare) and each.kind == "cache"
+    ]  # fmt: skip
+    caches.sort(key=lambda each: each.span.start)
+    for shape in dict.fromkeys(
+        each.type.shape.span.text for each in caches if each.path.span.text in used
+    ):
+        group = [each for each in caches if each.type.shape.span.text == shape]
+        entries = [each.span.text for each in group[0].type.shape.entries]
+        names = " and ".join(f"`{each.path.span.text}`" for each in group)
+        verb = "is declared" if len(group) == 1 else "are declared"
+        for one, other in combinations(range(len(entries)), 2):
+            moved = [*entries]
+            moved[one], moved[other] = entries[other], entries[one]
+            if moved != entries:
+                text = f"[{', '.join(moved)}]"
+                words = f"{names} {verb} as {shape}: axes {one} and {other} are exchanged"
+                yield Slip(words, tuple(Edit(each.type.shape.span, text) for each in group))
+
+
+def _undilated(call: ast.Call, around: Around) -> Iterator[Slip]:
+    """`pad=dilation * (k // 2)` for `pad=k // 2`, there or where the padding is computed.
+
+    A window of k places that are d apart covers d * (k - 1) + 1.
+    """
+    given = {each.name: each.value for each in call.arguments if each.name}
+    dilation, pad = given.get("dilation"), given.get("pad")
+    if pad is None or not isinstance(dilation, ast.Name):
+        return
+    by = dilation.text
+    words = f"a window that is dilated by `{by}` keeps the size with {by} times this padding"
+    found = _value_of(pad, around) if isinstance(pad, ast.Name) else None
+    places = [pad] if found is None else [found]
+    if found is None:
+        places = [
+            argument.value for each in walk(around.declaration) if isinstance(each, ast.Call)
+            for argument in each.arguments
+            if argument.name == "pad" and argument.value.span.text == pad.span.text
+            if any(
+                other.name == "dilation" and other.value.span.text == by
+                for other in each.arguments
+            )
+        ]  # fmt: skip
+    if any(isinstance(each, ast.Name) and each.text == by for each in walk(places[0])):
+        return
+    yield Slip(words, tuple(Edit(each.span, _times(by, each)) for each in places))
+
+
+def _times(factor: str, value: ast.Node) -> str:
+    if isinstance(value, ast.Integer) and value.value == 1:
+        return factor
+    text = value.span.text
+    return f"{factor} * {text if isinstance(value, ast.Name | ast.Integer) else f'({text})'}"
+
+
+def _value_of(name: ast.Name, around: Around) -> ast.Expression | None:
+    """The value of a name that is bound once in a declaration."""
+    found = [
+        each.value for each in walk(around.declaration)
+        if isinstance(each, ast.Bind) and [target.text for target in each.targets] == [name.text]
+    ]  # fmt: skip
+    return found[0] if len(found) == 1 else None
+
+
+def _counted_from_one(sum_: ast.Binary, around: Around) -> Iterator[Slip]:
+    """`iota(s)` for `iota(s) + 1`, and `ids` for `ids + 1`."""
+    sides = {sum_.left: sum_.right, sum_.right: sum_.left}
+    for index, number in sides.items():
+        is_one = isinstance(number, ast.Integer) and number.value == 1
+        if sum_.operator == "+" and is_one and any(_is_index(each, around) for each in walk(index)):
+            words = f"an index counts from 0, and `{sum_.span.text}` is one further"
+            yield Slip(words, (Edit(_with_brackets(sum_.span), index.span.text),))
+
+
+def _is_index(node: ast.Node, around: Around) -> bool:
+    if isinstance(node, ast.Name):
+        inputs = around.declaration.inputs
+        return any(each.name == node.text and each.type.dtype == "i32" for each in inputs)
+    return isinstance(node, ast.Call) and node.callee == "iota"
+
+
+def _with_brackets(span: Span) -> Span:
+    """A place with the brackets that stand right around it, if a call's are not meant."""
+    text = span.source.text
+    before, after = text[: span.start], text[span.end :]
+    is_enclosed = before.endswith("(") and after.startswith(")")
+    if is_enclosed and not before[:-1][-1:].isalnum():
+        return Span(span.source, span.start - 1, span.end + 1)
+    return span
+
+
+def _other_sum(sum_: ast.Binary, around: Around) -> Iterator[Slip]:
+    """`5 + classes` for `4 + classes`, where it is the other elsewhere in the declaration."""
+    mine = _number_beside(sum_)
+    if mine is None:
+        return
+    for each in walk(around.declaration):
+        other = _number_beside(each) if isinstance(each, ast.Binary) else None
+        if (
+            isinstance(each, ast.Binary)
+            and other is not None
+            and other.value != mine.value
+            and _rest(each, other) == _rest(sum_, mine)
+        ):
+            words = (
+                f"line {sum_.span.line} counts `{sum_.span.text}`, and line {each.span.line} "
+                f"`{each.span.text}`: {mine.value} or {other.value} is off"
+            )
+            yield Slip(words, (Edit(mine.span, other.span.text),))
+
+
+def _number_beside(sum_: ast.Binary) -> ast.Integer | None:
+    """The number of a sum of a number and something else."""
+    numbers = [each for each in (sum_.left, sum_.right) if isinstance(each, ast.Integer)]
+    return numbers[0] if sum_.operator in "+-" and len(numbers) == 1 else None
+
+
+def _rest(sum_: ast.Binary, number: ast.Integer) -> tuple[str, str]:
+    other = sum_.right if sum_.left is number else sum_.left
+    return sum_.operator, other.span.text
+
+
+def _without_features(pipe: ast.Pipe, around: Around) -> Iterator[Slip]:
+    """`insert_axis(level, 1, 1) |> linear(d)` for `level |> linear(d)`, of one number each."""
+    source = pipe.source
+    if pipe.layer.callee == "linear" and isinstance(source, ast.Name):
+        value = _value_of(source, around)
+        read = {
+            each.text for each in walk(source if value is None else value)
+            if isinstance(each, ast.Name) and each.text in around.inputs
+        }  # fmt: skip
+        if read and all(around.rank(each) == 1 for each in read):
+            words = (
+                f"`{source.text}` is one number for each example, and `linear` takes the features\n"
+                "from the last axis: give it an axis of size 1"
+            )
+            yield Slip(words, (Edit(source.span, f"insert_axis({source.text}, 1, 1)"),))
