@@ -51,11 +51,15 @@ class Names:
 class Paths:
     """The paths of parameters, each once; those of initializers are like their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: Collection[Words] = ()) -> None:
         self.written: dict[Words, Tensor] = {}
         """The parameters that are declared on their own lines."""
         self.above: set[Words] = set()
         """The paths above the initializers of the file."""
+        self.apart = apart
+        """The paths at which no layer may be: others than its parameters lie below them."""
+        self._layers: set[Words] = set()
+        self._wanted_above: set[Words] = set()
         self._of: dict[str, Words] = {}
         self._taken: set[Words] = {(word,) for word in INITIAL_VALUES}  # parameters start from them
         self._above_taken: set[Words] = set()
@@ -68,7 +72,9 @@ class Paths:
     def of(self, initializer: str) -> Words:
         """The path of an initializer."""
         if initializer not in self._of:
-            self._of[initializer] = self._free(path_words(initializer))
+            words = path_words(initializer)
+            self._wanted_above.update(_above(words))
+            self._of[initializer] = self._free(words)
         return self._of[initializer]
 
     def fresh(self, word: str) -> Words:
@@ -86,7 +92,14 @@ class Paths:
 
     def layer(self, words: Words) -> Words:
         """A path for a layer, whose parameters lie below it."""
+        self._layers.add(words)
+        self._wanted_above.update(_above(words))
         return self._free(words)
+
+    @property
+    def crowded(self) -> frozenset[Words]:
+        """The paths of layers below which other initializers or layers would lie by their names."""
+        return frozenset(self._layers & self._wanted_above)
 
     def is_free(self, words: Words) -> bool:
         """True if nothing lies at a path, above it or below it."""

@@ -311,6 +311,8 @@ class Node:
         if label is None:
             if any(name in build.kept for name in names.values()):
                 return None
+            if _stem({suffix: each.known for suffix, each in parts.items()}) in self.paths.apart:
+                return None
             label = self.label({suffix: each.known for suffix, each in parts.items()}, default)
             build.layers[key] = label
             for suffix, part in parts.items():
@@ -323,13 +325,9 @@ class Node:
         Where they have nothing in common, the name of the node says it, unless initializers lie
         below that, or the default.
         """
-        stems = [
-            known.name.removesuffix(f".{suffix}")
-            for suffix, known in parts.items()
-            if known.name.endswith(f".{suffix}")
-        ]
-        if stems:
-            return self.paths.layer(path_words(stems[0], is_label=True))
+        stem = _stem(parts)
+        if stem is not None:
+            return self.paths.layer(stem)
         scope = path_words(scope_of(self.name), is_label=True)
         if scope_of(self.name) and scope not in self.paths.above:
             return self.paths.layer(scope)
@@ -430,6 +428,17 @@ class Node:
             return parts[0]
         row = self.build.concat([self.build.reshape(each, (1,)) for each in parts], 0)
         return self.build.reshape(row, known.shape)
+
+
+def _stem(parts: Mapping[str, Known]) -> Words | None:
+    """Returns the path that the names of a layer's parameters have in common, if they do."""
+    stems = (
+        known.name.removesuffix(f".{suffix}")
+        for suffix, known in parts.items()
+        if known.name.endswith(f".{suffix}")
+    )
+    first = next(stems, None)
+    return None if first is None else path_words(first, is_label=True)
 
 
 def narrowed(known: Known) -> Array:

@@ -5,7 +5,7 @@ entry in the table is replaced by the function that ONNX defines it by, if there
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from meganeura_runtime.importing.onnx.attributes import (
 )
 from meganeura_runtime.importing.onnx.branches import selected
 from meganeura_runtime.importing.onnx.builder import Builder
-from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.code import Tensor, Words
 from meganeura_runtime.importing.onnx.draws import Draws, is_draw, require_unread
 from meganeura_runtime.importing.onnx.folding import folded
 from meganeura_runtime.importing.onnx.function_bodies import function_body
@@ -103,7 +103,11 @@ def translate(
     """
     try:
         with within(Budget(work)):
-            return _Translator(file, sizes, stated or Stated()).run()
+            translator = _Translator(file, sizes, stated or Stated(), ())
+            found, crowded = translator.run(), translator.paths.crowded
+            if crowded:  # rather a layer less than another name
+                found = _Translator(file, sizes, stated or Stated(), crowded).run()
+            return found
     except OutOfWorkError:
         raise file.fault("its sizes take too long to work out") from None
     except RecursionError:
@@ -111,7 +115,9 @@ def translate(
 
 
 class _Translator:
-    def __init__(self, file: OnnxFile, sizes: Mapping[str, int], stated: Stated) -> None:
+    def __init__(
+        self, file: OnnxFile, sizes: Mapping[str, int], stated: Stated, apart: Collection[Words]
+    ) -> None:
         self.file = file
         self.stated = stated_by(file.model, stated)
         self.constants = constant_names(file.model.graph, self.stated)
@@ -120,7 +126,7 @@ class _Translator:
         self.opsets = {each.domain: each.version for each in file.model.opset_import}
         self.functions = {(each.domain, each.name): each for each in file.model.functions}
         self.names = Names()
-        self.paths = Paths()
+        self.paths = Paths(apart)
         self.build = Builder()
         self.given: dict[str, Known] = {}
         self.count = 0

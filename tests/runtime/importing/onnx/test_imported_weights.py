@@ -168,6 +168,54 @@ def test_names_that_end_in_numbers(name: str, tmp_path: Path) -> None:
     assert len(made.trained) == 1
 
 
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("other", ["gate.correction", "gate.scale.weight"])
+def test_names_below_a_layer_stay(first: int, other: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "gate.weight"], ["a"]),
+             helper.make_node("Mul", ["x", other], ["b"])]  # fmt: skip
+    made = model([*(nodes if first else nodes[::-1]), helper.make_node("Add", ["a", "b"], ["y"])],
+                 [X], [Y], {"gate.weight": drawn(4, 4), other: drawn(4)})  # fmt: skip
+    found = imported(made, tmp_path)
+    assert sorted(found.trained) == sorted(["gate.weight", other])
+    assert not found.renamed
+
+
+def test_layers_below_a_layer_keep_their_names(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Gemm", ["x", "gate.weight"], ["a"], transB=1),
+             helper.make_node("Gemm", ["a", "gate.up.weight"], ["y"], transB=1)]  # fmt: skip
+    weights = {"gate.weight": drawn(4, 4), "gate.up.weight": drawn(4, 4, seed=1)}
+    found = imported(
+        model(nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], weights), tmp_path
+    )
+    assert found.trained == ["gate.weight", "gate.up.weight"]
+    assert not found.renamed
+    assert "gate.up: linear(4, bias=false)" in text(found)
+
+
+CLAMPED = """\
+block Net()(x: [n, 4]) -> [n, 4]:
+  param low: [] = zeros
+  param high: [] = ones
+  return minimum(maximum(x, low), high)
+
+model net = Net()
+"""
+
+
+def test_a_bound_that_is_trained_stays_trained(tmp_path: Path) -> None:
+    program = tmp_path / "net.mgn"
+    program.write_text(CLAMPED)
+    api.load(str(program)).model(seed=0).export(tmp_path / "net.onnx")
+    made = onnx.load(str(tmp_path / "net.onnx"))  # pyright: ignore[reportUnknownMemberType] - PathLike is left open
+    made.graph.node[0].CopyFrom(helper.make_node("Clip", ["x", "low", "high"], ["clipped"]))
+    made.graph.node[1].CopyFrom(
+        helper.make_node("Identity", ["clipped"], list(made.graph.node[1].output))
+    )
+    found = imported(made, tmp_path)
+    assert sorted(found.trained) == ["high", "low"]
+    assert "minimum(maximum(x, low), high)" in text(found)
+
+
 def applied_twice(second: str) -> ModelProto:
     nodes = [
         helper.make_node("Gemm", ["x", "fc.weight", "fc.bias"], ["a"], transB=1),

@@ -344,9 +344,9 @@ def _at_most(build: Builder, x: Tensor, high: "Tensor | float") -> Tensor:
 
 def _limit(node: Node, index: int) -> "Tensor | float":
     found = node.value(index)
-    if isinstance(found, Known) and found.array.size == 1 and not found.is_symbolic:
-        return found.array.reshape(-1)[0].item()
-    return node.tensor(index)
+    if isinstance(found, Tensor) or found.array.size != 1 or found.is_symbolic:
+        return node.tensor(index)
+    return node.tensor(index) if found.is_parameter else found.array.reshape(-1)[0].item()
 
 
 def _matters(limit: "Tensor | float", largest: float) -> bool:
