@@ -56,8 +56,8 @@ class CheckResult:
 
     @property
     def _verdict(self) -> str:
-        errors = sum(each.severity is Severity.ERROR for each in self.problems)
-        return verdict(printable(self.program.source.name), errors, len(self.proved), self.holds)
+        found = [each.severity for each in self.problems]
+        return verdict(printable(self.program.source.name), found, len(self.proved), self.holds)
 
     @property
     def bindings(self) -> Mapping[tuple[int, str], str]:

@@ -59,12 +59,12 @@ class Playground:
     def check(self, text: str) -> Json:
         """Check a program: what the command line says of it, and what stands at its lines."""
         self._analysis = analysis = analysed(text)
-        errors = [each for each in analysis.reports if each.severity is Severity.ERROR]
+        found = [each.severity for each in analysis.reports]
         result = analysis.result
         shown = analysis.reports[:MOST_PROBLEMS]
         return {
-            "verdict": verdict(NAME, len(errors), len(result.proved), result.holds),
-            "fine": not errors,
+            "verdict": verdict(NAME, found, len(result.proved), result.holds),
+            "fine": Severity.ERROR not in found,
             "models": list(result.elaborations),
             "problems": [_problem(report, analysis) for report in shown],
             "unshown": len(analysis.reports) - len(shown),

@@ -35,6 +35,16 @@ def test_a_fine_program_is_summed_up(meganeura: Command, tmp_path: Path) -> None
     assert shown.out == f"{target}: fine, 1 block proved for all sizes\n"
 
 
+def test_notes_of_a_fine_program_are_counted(meganeura: Command, tmp_path: Path) -> None:
+    """The last line alone tells that there is more to read."""
+    target = written(tmp_path, FINE.replace("x |> twice", "x |> w: linear(2)"))
+    shown = meganeura("check", target)
+    assert shown.code == 0
+    assert shown.out.startswith("note[N0004]")
+    last = shown.out.splitlines()[-1]
+    assert last == f"{target}: fine, with 1 note, 1 block proved for all sizes"
+
+
 def test_several_targets_are_checked_and_one_wrong_one_decides(
     meganeura: Command, tmp_path: Path
 ) -> None:

@@ -214,7 +214,8 @@ def _within(result: Checked, limits: str) -> Checked:
 
 def _summary(result: Checked) -> str:
     """`resnet18: fine, 3 blocks proved for all sizes, 3 expectations hold`."""
-    said = verdict(printable(result.target), len(result.errors), len(result.proved), result.holds)
+    found = [each.severity for each in result.reports]
+    said = verdict(printable(result.target), found, len(result.proved), result.holds)
     return "\n  ".join([said, *result.facts])
 
 
