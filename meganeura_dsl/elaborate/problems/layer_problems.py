@@ -45,6 +45,23 @@ class UnappliedLayer(LocatedProblem, code="E0222", topic="unused"):
         return self.words(f"nothing applies the layer `{self.layer}`", cure=cure)
 
 
+class NotYetApplied(UnappliedLayer):
+    """A layer of a layer is applied by its path, and what it belongs to was not applied before."""
+
+    is_inside: bool = False
+    """True if the layer that the path names is declared, and its block never applied it."""
+
+    def report(self) -> Report:
+        if self.is_inside:
+            cure = Help("apply it in its block, or declare a layer of your own here")
+            return self.words(f"nothing applied `{self.layer}` in the layer around it", cure=cure)
+        return self.words(
+            f"`{self.layer}` has no layers yet",
+            "they are made where it is applied first",
+            cure=Help("apply it above", f"y = x |> {self.layer}"),
+        )
+
+
 class UnlikeLayers(LocatedProblem, code="E0229", topic="naming"):
     """A layer is a copy or an average of another, and their weights have other names or shapes."""
 

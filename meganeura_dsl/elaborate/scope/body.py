@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.scope.summary import Applied
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.problem import ProblemError
     from meganeura_dsl.elaborate.problems.location import Location
+    from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
     from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
     from meganeura_dsl.elaborate.values import StaticValue, Tensor
     from meganeura_dsl.syntax import ast
@@ -21,6 +22,7 @@ Config = tuple[tuple["StaticValue", ...], tuple[tuple[str, "StaticValue"], ...]]
 """Configuration as it was given, by position and by name."""
 DECLARATIONS = (
     "parameters", "leaves", "updates", "claimed", "models", "declared_layers", "unapplied_layers",
+    "layers",
 )  # fmt: skip
 """The fields that another path through a block begins without."""
 ATTEMPT = (*DECLARATIONS, "bindings", "notes", "named")
@@ -53,6 +55,10 @@ class Body:
     """The paths of declared layers, and how many parameters were declared before each."""
     unapplied_layers: set[str] = field(default_factory=set[str])
     """The paths of declared layers that were not applied so far, and have no weights yet."""
+    layers: dict[str, BoundBlock] = field(default_factory=dict[str, "BoundBlock"])
+    """The labelled layers by their full paths, with the mode of all their applications."""
+    model_layers: dict[ast.Model, set[str]] = field(default_factory=dict["ast.Model", set[str]])
+    """The paths of the labelled layers that a model brought with it."""
     copies: dict[str, tuple[str, Location]] = field(
         default_factory=dict[str, "tuple[str, Location]"]
     )

@@ -18,14 +18,22 @@ def names_below(value: BoundBlock, frame: Frame) -> dict[str, str]:
     It has none before it is applied.
     """
     body = frame.state.body
-    if value.path is not None:
-        return _behind(f"{value.path}." if value.path else "", list(body.parameters))
-    if not isinstance(value.declaration, ast.Model):
+    if value.path is None and not isinstance(value.declaration, ast.Model):
         return {}
-    around = f"{frame.path}." if frame.path else ""
-    label = _label(value.module, value.declaration)
-    own = body.weights.get(value.declaration, [])
-    return _behind(f"{around}{label}." if label else around, own)
+    path = path_of(value, frame)
+    own = list(body.parameters)
+    if value.path is None:
+        assert isinstance(value.declaration, ast.Model)
+        own = body.weights.get(value.declaration, [])
+    return _behind(f"{path}." if path else "", own)
+
+
+def path_of(value: BoundBlock, frame: Frame) -> str:
+    """Returns the path of a layer in scope, or of a model that is applied here without a label."""
+    if value.path is not None:
+        return value.path
+    assert isinstance(value.declaration, ast.Model)
+    return frame.join(_label(value.module, value.declaration))
 
 
 def is_known(value: BoundBlock, frame: Frame) -> bool:

@@ -107,6 +107,10 @@ class GivenWeights:
     tensors: Mapping[str, Tensor]
 
 
+Mode = tuple[tuple[str, "StaticValue"], ...]
+"""`training` and `frozen`, as far as they are given."""
+
+
 @dataclass(frozen=True)
 class Context:
     """The mode that a part is elaborated in; what is applied inside of it inherits the mode."""
@@ -127,6 +131,8 @@ class Context:
     """Returns whether a block holds for all sizes; None where that is not asked."""
     weights: GivenWeights | None = None
     """Values for the parameters of a layer that is applied with changed weights."""
+    kept_mode: Mode = ()
+    """The mode that the labels and models around this part hold for all applications."""
 
 
 class ContextChanges(TypedDict, total=False):
@@ -138,6 +144,7 @@ class ContextChanges(TypedDict, total=False):
     again: Location | None
     open_models: int
     weights: GivenWeights | None
+    kept_mode: Mode
 
 
 @dataclass

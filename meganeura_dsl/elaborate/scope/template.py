@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Tensor
 from meganeura_dsl.ir.graph import Op
@@ -36,3 +37,5 @@ class Template:
     steps: tuple[RecordedOp | RecordedParameter, ...]
     results: tuple[Source, ...]
     updates: tuple[tuple[str, Source], ...]
+    layers: tuple[tuple[str, BoundBlock], ...]
+    """The labelled layers inside of it, by their paths there."""

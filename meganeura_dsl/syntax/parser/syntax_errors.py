@@ -287,7 +287,14 @@ def _method(failure: Failure) -> Problem | None:
     joined = re.search(r"(\w+) *[-+*/] *$", text[line:start])
     operand = joined[1] if joined else ""
     call = foreign_calls.call_at(text, start, failure.token.start, block, operand)
-    return None if call is None else token_problems.MethodCall(span, call[0])
+    if call is None:
+        return None
+    help_, called = call[0], bracketed(text, failure.token.start)
+    if called is not None and help_.code is not None and help_.code.startswith(f"{function}("):
+        models = "\n".join(re.findall(r"^model .*", text, re.MULTILINE))
+        inner = foreign_calls.layer_call(value, function, called[0], f"{block}\n{models}")
+        help_ = inner or help_
+    return token_problems.MethodCall(span, help_)
 
 
 def _method_behind_pipe(failure: Failure) -> Problem | None:

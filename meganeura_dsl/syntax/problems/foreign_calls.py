@@ -60,6 +60,26 @@ def call_at(
         value = value if SIMPLE.fullmatch(value) or value.startswith("rearrange(") else f"({value})"
 
 
+def layer_call(value: str, function: str, called: Sequence[str], around: str) -> Help | None:
+    """Returns the pipe that a call of a layer inside of a layer is: `x |> net.encoder`.
+
+    `around` is the text that may label the layer, or declare the model, that `value` begins with.
+    None where nothing does, and where the call has no tensor.
+    """
+    layer = re.escape(value.partition(".")[0].partition("[")[0])
+    labelled = rf"(?:\|>|^[ ]+layer)\s+{layer}(?:[\[{{][^:\n]*)?:|^model {layer}\b"
+    if not called or re.match(r"\w+=", called[0]):
+        return None
+    if re.search(labelled, around, re.MULTILINE) is None:
+        return None
+    first, *others = called
+    first = first if SIMPLE.fullmatch(first) or first.endswith(")") else f"({first})"
+    options = f"({', '.join(others)})" if others else ""
+    return Help(
+        "a layer of a layer is applied behind a pipe", f"{first} |> {value}.{function}{options}"
+    )
+
+
 def translated(written: str, before: str) -> str:
     """A text in which calls behind dots are in this language, as far as they have code."""
     at = 0

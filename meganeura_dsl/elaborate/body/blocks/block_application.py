@@ -11,7 +11,7 @@ from meganeura_dsl.elaborate.body.blocks.call_arguments import call_arguments, u
 from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
 from meganeura_dsl.elaborate.body.blocks.layer_summaries import apply_summary
 from meganeura_dsl.elaborate.body.blocks.layer_templates import apply_template
-from meganeura_dsl.elaborate.body.blocks.modes import in_mode, mode_below, split_mode
+from meganeura_dsl.elaborate.body.blocks.modes import in_mode, kept_below, mode_below, split_mode
 from meganeura_dsl.elaborate.body.blocks.results import note_made, opaque_results
 from meganeura_dsl.elaborate.body.blocks.signature_match import match_signature
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
@@ -65,13 +65,15 @@ def instantiate(
     if isinstance(declaration, ast.Block):
         return run_block(Application(module, declaration, arguments, path, span, may_own), frame)
     application = model_application(module, declaration, arguments, path, span, frame)
-    before = len(frame.state.body.parameters)
+    body = frame.state.body
+    before, layers = len(body.parameters), len(body.layers)
     try:
         with frame.state.within(open_models=frame.state.context.open_models + 1):
             return run_block(application, frame)
     finally:
-        names = list(frame.state.body.parameters)[before:]
-        frame.state.body.weights.setdefault(declaration, []).extend(names)
+        names = list(body.parameters)[before:]
+        body.weights.setdefault(declaration, []).extend(names)
+        body.model_layers.setdefault(declaration, set()).update(list(body.layers)[layers:])
 
 
 def model_application(
@@ -106,7 +108,11 @@ def run_block(application: Application, frame: Frame) -> Results:
     """The results of a block, its signature matched and its `where` proved."""
     if not application.mode:
         return _run_block(application, frame)
-    with in_mode(application.mode, frame, application.span):
+    kept = kept_below(application.mode, frame, application.span)
+    with (
+        in_mode(application.mode, frame, application.span),
+        frame.state.within(kept_mode=kept),
+    ):
         return _run_block(application, frame)
 
 

@@ -7,6 +7,7 @@ not recorded: each draw has its own number.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -56,6 +57,7 @@ def application_key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) ->
     mode = (
         state.context.training,
         state.context.frozen,
+        state.context.kept_mode,
         state.abstract.symbols,
         state.abstract.numbers,
     )
@@ -99,6 +101,7 @@ class _Recorder:
         self.updates = dict(state.body.updates)
         self.reserved = len(state.body.declared_layers)
         self.notes = len(state.body.notes)
+        self.layers = len(state.body.layers)
 
     def template(self, results: Sequence[Tensor]) -> Template | None:
         """The template of the recorded ops, if it can be replayed."""
@@ -133,6 +136,10 @@ class _Recorder:
             ),
             tuple(map(source, results)),
             tuple((name.removeprefix(prefix), source(value)) for name, value in changed.items()),
+            tuple(
+                (path.removeprefix(prefix), layer)
+                for path, layer in list(state.body.layers.items())[self.layers :]
+            ),
         )
 
 
@@ -171,4 +178,7 @@ def _repeat(
                     built.append(state.build.add_typed(op, type_, *operands, index=index))
     for relative, source in template.updates:
         state.body.updates[inner.join(relative)] = value(source)
+    for relative, layer in template.layers:
+        path = inner.join(relative)
+        state.body.layers[path] = replace(layer, path=path)
     return tuple(map(value, template.results))

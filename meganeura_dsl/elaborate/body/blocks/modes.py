@@ -8,7 +8,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import UndecidedChoice, WrongKind
 from meganeura_dsl.elaborate.scope.scope import MODES, Frame
-from meganeura_dsl.elaborate.values import ElabValue, describe, is_condition
+from meganeura_dsl.elaborate.scope.state import Mode
+from meganeura_dsl.elaborate.values import ElabValue, describe, is_condition, is_static
 from meganeura_dsl.symbolic.assumptions import show_condition
 
 TRAINING, FROZEN = MODES
@@ -28,6 +29,12 @@ def mode_below(
     """The mode of a part that is given `inner` where all is given `outer`."""
     final = {name: value for name, value in outer.items() if _is_final(name, value, frame, span)}
     return {**outer, **inner, **final}
+
+
+def kept_below(mode: Mapping[str, ElabValue], frame: Frame, span: Span) -> Mode:
+    """The mode of all applications of a part that is labelled with `mode`, or is such a model."""
+    kept = mode_below(dict(frame.state.context.kept_mode), mode, frame, span)
+    return tuple((name, value) for name, value in kept.items() if is_static(value))
 
 
 def _is_final(name: str, value: ElabValue, frame: Frame, span: Span) -> bool:

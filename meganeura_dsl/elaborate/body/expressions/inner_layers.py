@@ -19,12 +19,12 @@ def inner_layer(label: str, node: ast.Expression, frame: Frame) -> BoundBlock | 
     Its declaration is that of the layer around it: only its weights are asked for. Raises E0593 for
     a layer that was not applied, and E0201 for a path that has no weights below it.
     """
-    outer, rest = _around(label, frame)
+    outer, rest = layer_around(label, frame)
     if outer is None:
         return None
     location = frame.location(node.span)
     written = label.removesuffix(f".{rest}")
-    _require_looked_into(outer, label, frame)
+    require_looked_into(outer, label, frame)
     if not is_known(outer, frame):
         raise ProblemError(NoWeights(location, written, is_applied=False))
     below = names_below(outer, frame)
@@ -46,7 +46,7 @@ def inner_layer(label: str, node: ast.Expression, frame: Frame) -> BoundBlock | 
     return replace(outer, path=full.removesuffix(inner) + rest, span=node.span)
 
 
-def _around(label: str, frame: Frame) -> tuple[BoundBlock | None, str]:
+def layer_around(label: str, frame: Frame) -> tuple[BoundBlock | None, str]:
     """Returns the layer or the model that a path begins with, and the rest of the path."""
     words = label.split(".")
     for count in range(len(words) - 1, 0, -1):
@@ -59,7 +59,7 @@ def _around(label: str, frame: Frame) -> tuple[BoundBlock | None, str]:
     return None, ""
 
 
-def _require_looked_into(outer: BoundBlock, label: str, frame: Frame) -> None:
+def require_looked_into(outer: BoundBlock, label: str, frame: Frame) -> None:
     """Raise unless this elaboration knows the layers inside of a layer."""
     proof, path = frame.state.proof, outer.path
     if proof is None:

@@ -6,6 +6,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.blocks.call_arguments import call_arguments, unknown_callee
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
 from meganeura_dsl.elaborate.body.layers.configuration import configured
+from meganeura_dsl.elaborate.body.layers.inner_layers import keep_layer
 from meganeura_dsl.elaborate.body.layers.layer_copies import source_path
 from meganeura_dsl.elaborate.body.layers.lookup import layer_in_scope
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
@@ -36,6 +37,7 @@ def declare_layer(statement: ast.Layer, frame: Frame) -> None:
     frame.state.body.declared_layers.setdefault(path, len(frame.state.body.parameters))
     frame.state.body.unapplied_layers.add(path)
     frame.layers[name] = replace(value, path=path, declared=location)
+    keep_layer(frame.layers[name], frame)
     if frame.state.loops.open and not frame.state.context.shared:
         frame.state.note_repeated(path, HasWeights(location, name, location))
     if statement.source is not None:

@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.blocks.assumed_signatures import is_known_size
 from meganeura_dsl.elaborate.body.blocks.block_application import instantiate
 from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
-from meganeura_dsl.elaborate.body.blocks.modes import in_mode, mode_below, split_mode
+from meganeura_dsl.elaborate.body.blocks.modes import in_mode, kept_below, mode_below, split_mode
 from meganeura_dsl.elaborate.body.blocks.results import opaque_results
 from meganeura_dsl.elaborate.body.expressions.labels import OWN_PATH, path_text
 from meganeura_dsl.elaborate.body.layers.changed_weights import (
@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.body.layers.configuration import (
     filled_in,
     refuse_configuration,
 )
+from meganeura_dsl.elaborate.body.layers.inner_layers import keep_layer
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
 from meganeura_dsl.elaborate.problems.path_problems import DuplicatePath
@@ -79,7 +80,10 @@ def apply_block(call: ast.Call, value: BoundBlock, arguments: Arguments, frame: 
     named, mode = split_mode(arguments.named)
     bare = replace(value, config=tuple(each for each in value.config if each[0] in config))
     mode = mode_below(own, mode, frame, call.span)
-    with in_mode(mode, frame, call.span):
+    kept = frame.state.context.kept_mode
+    if call.label is not None or own:
+        kept = kept_below(own if call.label is None else mode, frame, call.span)
+    with in_mode(mode, frame, call.span), frame.state.within(kept_mode=kept):
         results = _apply_bare(call, bare, replace(arguments, named=named), frame)
     if call.label is not None and mode:
         _remember_mode(call, mode, frame)
@@ -135,7 +139,7 @@ def _apply_layer(call: ast.Call, value: BoundBlock, arguments: Arguments, frame:
             frame.state.body.models[declaration, path] = config
             if before is not None:
                 return _with_other_arguments(module, declaration, arguments, path, call, frame)
-            with frame.state.shared_later():
+            with frame.state.shared_later(), frame.state.within(kept_mode=()):
                 return instantiate(
                     module, declaration, arguments, path, call.span, frame, may_own=owns
                 )
@@ -146,6 +150,8 @@ def _apply_layer(call: ast.Call, value: BoundBlock, arguments: Arguments, frame:
         frame.layers[name] = BoundBlock(
             declaration, tuple(given.items()), path, value.is_contract, module=module
         )
+        if call.label.parts:
+            keep_layer(frame.layers[name], frame)
     return results
 
 

@@ -1,8 +1,10 @@
 """Lookup of the layer or block value that the name of a call stands for."""
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
+from meganeura_dsl.elaborate.body.layers.inner_layers import layer_inside
 from meganeura_dsl.elaborate.problems.layer_problems import NoSuchLabel
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.bound_block import BoundBlock
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
@@ -20,7 +22,15 @@ def layer_in_scope(call: ast.Call, frame: Frame) -> BoundBlock | None:
     if layer is not None:
         return layer
     value = frame.names.get(call.callee)
-    return value if isinstance(value, BoundBlock) else None
+    if isinstance(value, BoundBlock):
+        return value
+    inside = layer_inside(call.callee, call, frame) if "." in call.callee else None
+    if inside is not None and call.label is not None:
+        found = f"the layer `{call.callee}`, which has its weights"
+        cure = Help("apply it without a label", f"x |> {call.callee}")
+        location = frame.location(call.callee_span)
+        raise ProblemError(WrongKind(location, "a block, whose weights are new", found, cure))
+    return inside
 
 
 def _numbered(call: ast.Call, path: ast.Path, frame: Frame) -> BoundBlock:
@@ -30,6 +40,7 @@ def _numbered(call: ast.Call, path: ast.Path, frame: Frame) -> BoundBlock:
     """
     label = path_text(path, frame)
     layer = frame.layers.get(label)
+    layer = layer or layer_inside(label, call, frame)
     if layer is not None:
         return layer
     numbers = [part for part in path.parts if not isinstance(part, str)]

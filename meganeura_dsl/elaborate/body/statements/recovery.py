@@ -5,6 +5,7 @@ from dataclasses import replace
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.blocks.call_arguments import call_arguments, unknown_callee
 from meganeura_dsl.elaborate.body.blocks.child_frames import child_frame
+from meganeura_dsl.elaborate.body.expressions.inner_layers import layer_around
 from meganeura_dsl.elaborate.body.expressions.labels import path_text
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
@@ -67,6 +68,8 @@ def _check_alone(call: ast.Call, frame: Frame, *, is_piped: bool, is_reached: bo
     if call.path is not None or call.callee in recovery.unknown:
         return
     if call.callee in frame.names or call.callee in frame.layers:
+        return
+    if recovery.speaks(call) or layer_around(call.callee, frame)[0] is not None:
         return
     found = frame.module.find(call.callee)
     if found is None and call.callee not in BUILTINS:
