@@ -37,6 +37,8 @@ def known_slips(statement: ast.Node, around: Around) -> Iterator[Slip]:
                 yield from _other_sum(node, around)
             case ast.Pipe():
                 yield from _without_features(node, around)
+            case ast.Bind():
+                yield from _not_halved(node, around)
             case _:
                 pass
 
@@ -209,3 +211,16 @@ def _without_features(pipe: ast.Pipe, around: Around) -> Iterator[Slip]:
                 "from the last axis: give it an axis of size 1"
             )
             yield Slip(words, (Edit(source.span, f"insert_axis({source.text}, 1, 1)"),))
+
+
+def _not_halved(statement: ast.Bind, around: Around) -> Iterator[Slip]:
+    """`half = d // 2` for `half = d`, of what is joined from two parts of this size."""
+    value = statement.value
+    joins = any(
+        isinstance(each, ast.Call) and each.callee == "concat" and len(each.arguments) == 3
+        for each in walk(around.declaration)
+    )
+    if joins and isinstance(value, ast.Name) and value.text in around.sizes:
+        name = statement.targets[0].text
+        words = f"two parts of `{name}` are joined, and `{name}` is all of `{value.text}`"
+        yield Slip(words, (Edit(value.span, f"{value.text} // 2"),))

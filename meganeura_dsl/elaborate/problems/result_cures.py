@@ -32,6 +32,8 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.problems.block_text import block_before
 
 _LINEAR = re.compile(r"(?:[\w.\[\]{}]+:\s*)?linear\(")
+_WAVES = re.compile(r"concat\((sin|cos)\((?P<angles>\w+)\), (sin|cos)\((?P=angles)\), axis=")
+"""The sines and the cosines of the same angles, joined."""
 _HEADS = ("head", "heads", "n_head", "n_heads", "nhead", "num_heads")
 
 
@@ -151,6 +153,11 @@ def _changed_by(
             if not call or len(call) > LONGEST:
                 return None
             was, now = show(wanted), show(found)
+            if waves := _WAVES.match(call):
+                return Help(
+                    f"the sines and the cosines of {was} angles are {now} numbers: axis {at} of\n"
+                    f"`{waves['angles']}` has to be half of what is declared, {show(wanted // 2)}"
+                )
             return Help(f"axis {at} is {was} before `{call}`, as declared, and {now} behind it")
         value = before
     return None

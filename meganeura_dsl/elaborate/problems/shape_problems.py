@@ -1,5 +1,6 @@
 """Problems of shapes and element types, and their words."""
 
+import re
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
@@ -423,11 +424,19 @@ class IndexOverrun(LocatedProblem, code="E0323", topic="index range"):
                 "count fewer"
             )
         start = f" and begins at {self.begins}" if self.begins else ""
+        cure = f"make it smaller, or if it is meant so, pick from more than {self.value}"
+        if _without_one(self.written):
+            cure = "leave the `+ 1` out"
         return (
             f"an index counts from 0, so the last of {self.count} is {last}; {which} goes up to "
-            f"{self.value}{start}:\nmake it smaller, or if it is meant so, pick from more than "
-            f"{self.value}"
+            f"{self.value}{start}:\n{cure}"
         )
+
+
+def _without_one(index: str) -> str:
+    """Returns `iota(s)` for `iota(s) + 1` and for `1 + iota(s)`; empty for another index."""
+    counted = re.fullmatch(r"(iota\([^()]*\)) \+ 1|1 \+ (iota\([^()]*\))", index)
+    return (counted[1] or counted[2]) if counted else ""
 
 
 def _of_index(index: "IndexOverrun | IndexMayOverrun") -> tuple[str, str]:
@@ -459,13 +468,14 @@ class IndexMayOverrun(LocatedProblem, code="N0005", topic="index range", severit
     def report(self) -> Report:
         needed, value = _of_index(self)
         reaches = "goes up to" if self.is_above else "goes down to"
-        text = "to have it proved, state what it needs"
+        text, code = "to have it proved, state what it needs", f"where {self.fact}"
         if self.late:
-            text = (
-                f"an index counts from 0, and `{self.late}` begins at {self.begins}: make it "
-                "smaller,\nor if it is meant so, state what it needs"
-            )
-        cure = Help(text, f"where {self.fact}")
+            begun = f"an index counts from 0, and `{self.late}` begins at {self.begins}"
+            text = f"{begun}: make it smaller,\nor if it is meant so, state what it needs"
+            if earlier := _without_one(self.late):
+                text = f"{begun}: leave the `+ 1` out\n(if it is meant so, state `{code}`)"
+                code = earlier
+        cure = Help(text, code)
         return self.words(
             "this index is out of range for some sizes",
             f"it {reaches} {value}, and has to be {needed}",

@@ -109,6 +109,17 @@ SLIPS: dict[str, tuple[str, dict[str, str], str]] = {
         {"= warped |>": "= insert_axis(warped, 1, 1) |>"},
         "`warped` is one number for each example",
     ),
+    "all of a width in two parts": (
+        (
+            "block circles(t, d)() -> [t, d] where d % 2 == 0:\n"
+            "  pairs = d\n"
+            "  speed = exp(f32(iota(pairs)) * (-log(100) / pairs))\n"
+            "  turn = insert_axis(f32(iota(t)), 1, pairs) * speed\n"
+            "  return concat(cos(turn), sin(turn), axis=1)\n"
+        ),
+        {"pairs = d": "pairs = d // 2"},
+        "two parts of `pairs` are joined, and `pairs` is all of `d`",
+    ),
 }
 
 
@@ -145,6 +156,41 @@ def test_a_product_in_brackets_is_piped_as_it_is() -> None:
     assert cure is not None
     assert "the pipe takes" not in cure.text
     assert "opens: linear(wide)" in (cure.code or "")
+
+
+def test_sines_and_cosines_of_all_angles_are_explained() -> None:
+    """No name says how many there are, so no edit is offered."""
+    program, _, _ = SLIPS["all of a width in two parts"]
+    wide = program.replace("  pairs = d\n", "").replace("pairs", "d")
+    cure = errors(wide)[0].help
+    assert cure is not None
+    assert cure.code is None
+    assert cure.text == (
+        "the sines and the cosines of d angles are 2*d numbers: axis 1 of\n"
+        "`turn` has to be half of what is declared, d//2"
+    )
+
+
+POSITIONS = (
+    "block Marks({given}d)(x: [n, s, d]) -> [n, s, d]{where}:\n"
+    "  at = {at} |> table: embedding({rows}, d)\n"
+    "  return x + expand(at, [s, d] -> [n, s, d])\n"
+)
+
+
+@pytest.mark.parametrize("at", ["(iota(s) + 1)", "(1 + iota(s))"])
+def test_positions_from_one_are_told_to_begin_at_zero(at: str) -> None:
+    """A larger table would take them, and is not what is meant."""
+    some = POSITIONS.format(given="rows, ", where=" where s <= rows", at=at, rows="rows")
+    (note,) = check_text(Source("net.mgn", some)).reports
+    assert note.help is not None
+    assert (note.code, note.help.code) == ("N0005", "iota(s)")
+    assert "leave the `+ 1` out" in note.help.text
+    certain = POSITIONS.format(given="", where="", at=at, rows="20").replace("s, d]", "20, d]")
+    (error,) = errors(certain.replace("(s)", "(20)"))
+    assert error.help is not None
+    assert error.code == "E0323"
+    assert "line 2:  at = iota(20) |> table: embedding(20, d)" in (error.help.code or "")
 
 
 MIXED = (

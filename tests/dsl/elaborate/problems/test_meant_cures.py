@@ -114,7 +114,7 @@ block Net()(ids: i32[n, 128]) -> [128, 16]:
         (CHANNELS.format("conv2d(16, 64, 3)"), "E0311", "`conv2d(64, 3)`"),
         (
             POSITIONS.format("(iota(128) + 1)", 128), "E0323",
-            "`iota(128) + 1` goes up to 128 and begins at 1:\nmake it smaller",
+            "`iota(128) + 1` goes up to 128 and begins at 1:\nleave the `+ 1` out",
         ),
         (POSITIONS.format("iota(128)", 64), "E0323", "pick from more than 127"),
     ],
