@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Generator, Iterator
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -67,7 +68,13 @@ Most of what a test makes is freed without a search; one through all that a work
 os.fsync = lambda _: None
 
 # The same examples in every run, on every machine; a slow machine is no failure.
-hypothesis.settings.register_profile("meganeura", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile(
+    "meganeura",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=effort(40, 100),
+)
 hypothesis.settings.load_profile("meganeura")
 # Hypothesis reads all modules of a checkout for constants to try. That takes 10 s of each process,
 # and gives other examples after other imports; at night there is time for it.
@@ -147,8 +154,13 @@ def has_adapter() -> bool:
 
 def name_of(path: Path, test: str = "") -> str:
     """A path in this folder, or a test in one, as `tests/tiers.py` names it."""
-    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    name = _name_of_file(path)
     return f"{name}::{test}" if test else name
+
+
+@cache
+def _name_of_file(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
 
 
 def is_fast(item: pytest.Item) -> bool:

@@ -5,5 +5,5 @@ from tests.properties.texts import said_of, sections
 
 
 def test_every_text_becomes_what_it_became() -> None:
-    written = dict([*sections()][:: effort(5, 1)])
+    written = dict([*sections()][:: effort(10, 1)])
     assert {text: said_of(text) for text in written} == written

@@ -31,7 +31,7 @@ def asked(facts: list[Any], claim: Any) -> z3.CheckSatResult:  # noqa: ANN401 - 
     return solver.check()
 
 
-@settings(max_examples=effort(250, 10_000))
+@settings(max_examples=effort(120, 10_000))
 @given(
     st.lists(st.tuples(st.sampled_from("hws"), st.sampled_from([2, 3, "w", "s"])), max_size=2),
     st.sampled_from(["==", "!=", "<=", "<"]),

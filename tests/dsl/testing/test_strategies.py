@@ -109,7 +109,7 @@ def test_random_graphs_have_right_second_gradients(example: GraphExample) -> Non
 
 
 @given(graphs())
-@settings(max_examples=100)
+@settings(max_examples=effort(40, 100))
 def test_random_graphs_survive_their_text(example: GraphExample) -> None:
     text = format_graph(example.graph)
     assert format_graph(parse_graph(text, OPS)) == text

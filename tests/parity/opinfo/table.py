@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
-from meganeura_dsl.pipeline import load
 from tests.dsl.test_special_points import functions
 from tests.parity.opinfo import elementwise, layers, matrices, movement, reductions, special
+from tests.standard import declared
 
 ROWS = (
     *elementwise.ROWS,
@@ -66,7 +66,7 @@ def every_function() -> Iterator[str]:
         name
         for file in files("stdlib_models").iterdir()
         if file.name.endswith(".mgn")
-        for name in load(file.name.removesuffix(".mgn")).module.blocks
+        for name in declared(file.name.removesuffix(".mgn"), "block")
         if name[0].islower()
     )
     yield from dict.fromkeys((*functions(), *library))

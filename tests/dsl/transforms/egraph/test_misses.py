@@ -61,7 +61,7 @@ def _examples(make: Make) -> list[tuple[Net, Value]]:
         net = Net()
         return net, make(net, draw)
 
-    @settings(max_examples=effort(8, 30))
+    @settings(max_examples=effort(4, 30))
     @given(made())
     def look(example: tuple[Net, Value]) -> None:
         net, y = example

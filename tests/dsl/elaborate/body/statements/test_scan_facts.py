@@ -193,7 +193,7 @@ block Use(limit)(p: i32[n], q: i32[n], x: [s, n]) -> [n, 2]
 """
 
 
-@each_of("seed", range(effort(20, 2000)))
+@each_of("seed", range(effort(8, 2000)))
 def test_what_is_proved_of_all_iterations_is_so_in_each(seed: int) -> None:
     """Of two numbers that are carried, against all starts below small limits."""
     draw = np.random.default_rng(seed)
