@@ -19,7 +19,7 @@ KEEPS = f"{ODD}  return x |> "
 DEEP = KEEPS.replace("c,", "4,")
 SAME = "block A()(x: [n, c, h, w]) -> [n, c, h, w]:\n  return x |> "
 WIDE = "block A()(x: [n, c, h, w]) -> [n, 8, h - 2, w - 4]\n    where h >= 3, w >= 5:\n"
-WINDOW = "param weight: [8, size(x, 1), 3, 5] = kaiming_uniform()"
+WINDOW = "param a.weight: [8, size(x, 1), 3, 5] = kaiming_uniform()"
 POOL = "block A()(x: [n, c, h, w]) -> [n, c]:\n  return "
 ROWS = "block A()(x: [n, c], m: bool[n, c]) -> [n, c]:\n"
 HEADS = "block A(heads)(x: [n, s, d]) -> [n, heads, s, d // heads]\n    where d % heads == 0:\n"

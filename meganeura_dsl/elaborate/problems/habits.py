@@ -246,7 +246,7 @@ def _short(node: ast.Expression) -> str:
     return f"({written})" if isinstance(node, ast.Pipe) else written
 
 
-def of_whole_number(name: str, given: ElabValue, span: Span, callee: str) -> Help | None:
+def of_whole_number(name: str, given: ElabValue, span: Span) -> Help | None:
     """The cure where a layer of the library takes a whole number, and something else is given."""
     written = span.text
     bound = bound_before(span)
@@ -258,12 +258,6 @@ def of_whole_number(name: str, given: ElabValue, span: Span, callee: str) -> Hel
         return Help("leave it out: without padding is the default", f"{name}=0")
     if isinstance(given, list) and len({str(each) for each in given}) == 1:
         return Help("it is one number for all axes", f"{name}={given[0]}")
-    if isinstance(given, list) and name == "k" and callee == "conv2d":
-        return Help(
-            "windows are square here; of two sides they are a parameter of one's own",
-            f"param weight: [8, size(x, 1), {given[0]}, {given[-1]}] = kaiming_uniform()\n"
-            "y = conv(x, weight)",
-        )
     return None
 
 

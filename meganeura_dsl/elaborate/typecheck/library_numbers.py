@@ -10,6 +10,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems import habits
 from meganeura_dsl.elaborate.problems.name_problems import NoWholeNumber
 from meganeura_dsl.elaborate.problems.same_padding import same_padding
+from meganeura_dsl.elaborate.problems.window_lists import as_function
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.values import ElabValue, Opaque, OpenText, describe, is_tensor
@@ -31,7 +32,9 @@ def require_whole_numbers(
         if not is_whole(parameter) or not _is_no_whole_number(value, node):
             continue
         name, callee = parameter.name, block.name.text
-        cure = habits.of_whole_number(name, value, node.span, callee)
+        cure = habits.of_whole_number(name, value, node.span)
+        if cure is None and isinstance(value, list):
+            cure = as_function(call.span)
         if name == "pad" and value == "same":
             cure = same_padding(call.span.text, f"pad={node.span.text}")
         raise ProblemError(
