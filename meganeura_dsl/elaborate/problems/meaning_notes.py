@@ -54,5 +54,9 @@ class ComparedWithItself(MeaningNote, code="N0019", topic="comparison", severity
     """Both sides of a comparison are the same value, so it is true or false everywhere."""
 
 
+class MaskTurned(MeaningNote, code="N0020", topic="attention", severity=Severity.NOTE):
+    """A mask of an attention is true where a key is usually hidden."""
+
+
 class SharedNoise(MeaningNote, code="N0013", topic="random numbers", severity=Severity.NOTE):
     """Random numbers are drawn once, and repeated for all examples of a batch."""

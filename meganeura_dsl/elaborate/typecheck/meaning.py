@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.typecheck.batch_meaning import (
     of_quotient,
     of_scatter,
 )
+from meganeura_dsl.elaborate.typecheck.mask_meaning import of_mask
 from meganeura_dsl.elaborate.values import Tensor, is_size
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.size import show
@@ -159,6 +160,7 @@ class _View:
 
     def _attention(self, applied: Applied, value: Tensor) -> Iterator[MeaningNote]:
         yield from of_attention(self.frame, applied, self.block.span.text)
+        yield from of_mask(self.frame, applied)
         split = origins.split_from(value, self.source_of)
         if split is not None:
             yield from self._heads(applied.span, "`attention` weighs heads here", split)

@@ -6,7 +6,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.pipeline import check
 from tests.dsl.elaborate.problems.cures import LOAD
 
-MEANING = (*(f"N00{each:02}" for each in range(9, 20)),)
+MEANING = (*(f"N00{each:02}" for each in range(9, 21)),)
 
 
 def notes(text: str) -> list[tuple[str, str | None]]:
@@ -217,6 +217,56 @@ COMPARED = "block Pairs()(ids: i32[n, s]) -> bool[n, s, s]:\n  return {}\n"
 )  # fmt: skip
 def test_a_mistake_has_a_note(text: str, code: str, cure: str | None) -> None:
     assert notes(text) == [(code, cure)]
+
+
+TURNED = """\
+block Reader(heads)(ids: i32[n, s]) -> [n, heads, s, 8]:
+  row = insert_axis(iota(s), 1, s)
+  column = insert_axis(iota(s), 0, s)
+  ahead = expand({}, [s, t] -> [n, heads, s, t])
+  words = expand({}, [n, t] -> [n, heads, s, t])
+  x = ids |> embed: embedding(50, heads * 8, padding=0)
+  q = x |> rearrange([n, s, heads * e] -> [n, heads, s, e])
+  return attention(q, q, q, mask=ahead and words)
+"""
+SEEN = {
+    "row < column": "each query sees only the keys after it, and the last one sees none",
+    "column > row": "each query sees only the keys after it, and the last one sees none",
+    "not (column <= row)": "each query sees only the keys after it, and the last one sees none",
+    "f32(row) <= f32(column)": "each query sees only itself and the keys after it",
+    "row > column": "each query sees only the keys before it, and the first one sees none",
+    "not (row <= column or row < 2)": (
+        "each query sees only the keys before it, and the first one sees none"
+    ),
+}
+
+
+@pytest.mark.parametrize("ahead", SEEN)
+def test_a_mask_that_is_turned_round_has_a_note(ahead: str) -> None:
+    found = check(Source("net.mgn", TURNED.format(ahead, "ids != 0")), LOAD)
+    assert [(each.code, each.headline) for each in found.reports] == [
+        ("N0020", f"with this mask {SEEN[ahead]}")
+    ]
+
+
+@pytest.mark.parametrize("words", ["ids == 0", "not (ids != 0)"])
+def test_a_mask_of_padding_alone_has_a_note(words: str) -> None:
+    assert notes(TURNED.format("row >= column", words)) == [("N0020", "ids != 0")]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"),
+    [
+        ("row >= column", "ids != 0"),
+        ("not (row < column)", "not (ids == 0)"),
+        ("row < column or row >= 2", "ids != 0"),
+        ("not (row < column and row < 2)", "ids != 0"),
+        ("row + 4 > column", "ids == 7"),
+        ("column <= row", "ids > 0"),
+    ],
+)
+def test_a_mask_that_hides_what_is_usual_has_none(ahead: str, words: str) -> None:
+    assert notes(TURNED.format(ahead, words)) == []
 
 
 @pytest.mark.parametrize(
