@@ -365,7 +365,7 @@ def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path
     both = steps(replace(told, size=40, crop=0.5))
     assert (both.resize, both.crop) == (Cover(80, 80), Middle(40, 40))
     changed = steps(replace(told, size=40, mean=(0.5,), filter=Filter.BOX))
-    assert (changed.resize, changed.crop) == (Cover(45, 45), Middle(40, 40))
+    assert (changed.resize, changed.crop) == (Stretch(40, 40), None)
     assert (changed.mean, changed.std, changed.filter) == ((0.5,), (0.2,), Filter.BOX)
     assert steps(replace(told, std=(0.7,))) == replace(steps(told), std=(0.7,))
     config.write_text('{"do_resize": false}')
@@ -374,6 +374,12 @@ def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path
         Cover(448, 448),
         Middle(224, 224),
     )
+    cropped = '"do_center_crop": true, "crop_size": {"height": 24, "width": 24}'
+    config.write_text(f'{{"size": {{"shortest_edge": 32}}, {cropped}}}')
+    assert steps(told).crop == Middle(24, 24, rounds_down=True)
+    larger = steps(replace(told, size=48))
+    assert larger.crop == Middle(48, 48, rounds_down=True)
+    assert (steps(told).resize, larger.resize) == (Cover(32, 32), Cover(64, 64))
 
 
 @pytest.mark.parametrize(
