@@ -29,6 +29,9 @@ from meganeura_dsl.ir.ops import (
     Cast,
     Compare,
     Constant,
+    DynamicSlice,
+    DynamicUpdate,
+    Gather,
     Input,
     Iota,
     Parameter,
@@ -101,6 +104,21 @@ def leaf_bounds(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[st
         bound = Bound(count, frozenset(exempt), shown, location_of(use.user.origin))
         bounds[leaf.name] = bounds.get(leaf.name, bound).narrowed(bound)
     return bounds
+
+
+def inputs_that_pick(graph: Graph) -> Iterator[Use]:
+    """The inputs whose elements, moved at most, are used as indices, in bodies of loops too."""
+    for use in _uses(graph):
+        for leaf in _moved_from(use.ids):
+            yield Use(leaf, use.count, use.user)
+    for value in graph.values:
+        if isinstance(value.op, Loop):
+            operands = dict(zip(value.op.names, value.operands, strict=True))
+            for use in inputs_that_pick(value.op.body.graph):
+                leaf = use.ids.op
+                if isinstance(leaf, Input) and leaf.name in operands:
+                    for outer in _moved_from(operands[leaf.name]):
+                        yield Use(outer, use.count, use.user)
 
 
 def all_of(first: Mapping[str, Bound], second: Mapping[str, Bound]) -> dict[str, Bound]:
@@ -367,6 +385,31 @@ def _source(value: Value) -> Value:
     while _has_same_values(value) and not value.operands[0].type.dtype.is_float:
         value = value.operands[0]
     return value
+
+
+def _moved_from(value: Value) -> Iterator[Value]:
+    """The inputs whose elements are among those of a value of whole numbers, each once."""
+    pending, seen = [value], set[int]()
+    while pending:
+        value = pending.pop()
+        if value.id in seen or value.type.dtype.is_float or value.type.dtype is DType.BOOL:
+            continue
+        seen.add(value.id)
+        match value.op:
+            case Input():
+                yield value
+            case Gather() | DynamicSlice():
+                pending.append(value.operands[0])
+            case Where():
+                pending += value.operands[1:]
+            case DynamicUpdate():
+                pending += value.operands[:2]
+            case op if isinstance(op, Cast) or not op.traits.isdisjoint(
+                {Trait.VIEW, Trait.MOVEMENT}
+            ):
+                pending += value.operands
+            case _:
+                pass
 
 
 def _whole(value: Value) -> Value:

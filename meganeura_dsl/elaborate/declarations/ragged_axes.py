@@ -17,8 +17,11 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.stated_positions import names_in, parts_of
 from meganeura_dsl.elaborate.values import is_size
 from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.index_checks import inputs_that_pick
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Compare
+from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax import ast
 
@@ -183,6 +186,26 @@ def _bound(clause: ast.Expression, name: str) -> ast.Expression | None:
             return bound
         case _:
             return None
+
+
+def require_moved(ragged: Ragged, train: ast.Train, graph: Graph) -> None:
+    """Refuse whole numbers that pick ragged rows, which no `where` says to move to their example.
+
+    They would pick rows of the first examples for all others.
+    """
+    inputs = {item.name: item for item in train.inputs}
+    for use in inputs_that_pick(graph) if ragged.names else ():
+        leaf = use.ids.op
+        assert isinstance(leaf, ops.Input)
+        size = next((each for each in ragged.names if each in variables_of(use.count)), None)
+        if size is None or leaf.name not in inputs or leaf.name in ragged.shifts:
+            continue
+        reason = (
+            f"picks among rows of `{size}`, and no `where` says that it counts within an example"
+        )
+        text = "numbers that count from 0 in each example are moved to its rows then"
+        cure = Help(text, f"where 0 <= {leaf.name}, {leaf.name} < {size}:")
+        raise _refused(inputs[leaf.name], f"`{leaf.name}`", reason, cure)
 
 
 def add_derived(ragged: Ragged, train: ast.Train, frame: Frame) -> None:

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration, finish, ope
 from meganeura_dsl.elaborate.declarations.ragged_axes import (
     add_derived,
     ragged_of,
+    require_moved,
     sizes_not_fixed,
 )
 from meganeura_dsl.elaborate.declarations.shown_statistics import shown_statistics
@@ -122,6 +123,7 @@ def _elaborate_train(
         state.body.notes += map(ProblemError, notes)
     statistics = shown_statistics(state.build, state.body.named or ())
     found = finish(state, {**state.train.outputs, **_objectives(state), **statistics})
+    require_moved(ragged_of(train), train, found.graph)
     for cache in found.caches:
         raise ProblemError(CacheInTraining(cache.location, cache.name, train.name.text))
     for each in found.parameters:

@@ -22,14 +22,13 @@ class NoRaggedRun(Problem, code="E0579", topic="data"):
 
     span: Span | None
     what: str
-    cure: str = (
-        "such examples are read from one file or from arrays, and a step is one update\n"
-        "on one device; without `each` their rows are padded to one size"
-    )
 
     def report(self) -> Report:
         return self.message(
             f"{self.what} cannot be had with ragged sizes",
             span=self.span,
-            cure=Help(self.cure),
+            cure=Help(
+                "such examples are read from one file or from arrays, and a step is one update\n"
+                "on one device; without `each` their rows are padded to one size"
+            ),
         )

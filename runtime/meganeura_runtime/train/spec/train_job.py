@@ -228,7 +228,6 @@ def _first_sizes(
     input_spec = signature.input_spec
     if not input_spec.ragged.names:
         return {}
-    _require_moved(request, settings, signature)
     written, split = request.written, dataset.train
     if not isinstance(split, RaggedSplit):
         raise ProblemError(NoRaggedRun(span_of("data", written), "batches of an iterable"))
@@ -236,25 +235,6 @@ def _first_sizes(
         if value > 1:
             raise ProblemError(NoRaggedRun(span_of(name, written), f"`{name} = {value}`"))
     return split.sizes_of(order_of_pass(settings, split, 0)[: input_spec.batch])
-
-
-def _require_moved(request: RunRequest, settings: RunSettings, signature: TrainSignature) -> None:
-    """Refuse whole numbers that pick ragged rows and are not moved to those of their example.
-
-    An input picks rows of a size if its bound changes with that size.
-    """
-    ragged, inputs = signature.input_spec.ragged, signature.input_spec.inputs
-    base = {**dict.fromkeys(ragged.names, 7), **settings.sizes}
-    for size in ragged.names:
-        few, many = (signature.bounds({**base, size: rows}) for rows in (1009, 1013))
-        for name in inputs:
-            if few.get(name) != many.get(name) and name not in ragged.shifts:
-                what = f"`{name}`, which picks among rows of `{size}` without a `where`,"
-                cure = (
-                    f"state `where 0 <= {name}, {name} < {size}` of the train: numbers that\n"
-                    "count from 0 in each example are moved to its rows then"
-                )
-                raise ProblemError(NoRaggedRun(span_of("data", request.written), what, cure))
 
 
 def _require_measured(written: RawSettings, spec: TrainSpec, dataset: Dataset) -> None:

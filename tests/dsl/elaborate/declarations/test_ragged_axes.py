@@ -95,3 +95,38 @@ def _train(text: str) -> ast.Train:
 )
 def test_misuse_is_refused_in_words(text: str, words: str) -> None:
     assert words in checked(text)
+
+
+SELECT = """\
+block Select()(x: [v, c], i: i32[n]) -> [n, c] where 0 <= i, i < v:
+  return gather(x, i)
+"""
+SCAN = "  total = ones([])\n  scan t in 0..batch:\n    total = total + sum(gather(x, i[t:t + 1]))\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "body"),
+    [
+        ("", "  y = gather(x, i)\n"),
+        ("", "  y = gather(x, gather(i, argsort(i)))\n"),
+        ("", "  y = gather(x, where(i == 3, 0, i))\n"),
+        ("", "  y = one_hot(i, v) @ x\n"),
+        ("", f"{SCAN}  y = x * total\n"),
+        (" where 0 <= i, i < 4, v >= 4", "  y = x |> Select()(i)\n"),
+    ],
+)
+def test_what_picks_rows_without_a_fact_is_refused(where: str, body: str) -> None:
+    """It would not be moved to the rows of its example."""
+    last = "  minimize mean(y |> fc: linear(1))\n"
+    text = f"{SELECT}train fit({INPUT}, i: i32[batch]){where}:\n{body}{last}"
+    found = checked(text)
+    assert "`i` picks among rows of `v`" in found
+    assert "where 0 <= i, i < v" in found
+    stated = f"train fit({INPUT}, i: i32[batch]) where 0 <= i, i < v:"
+    assert checked(f"{SELECT}{stated}\n{body}{last}") == ""
+
+
+def test_numbers_moved_by_the_program_need_no_fact() -> None:
+    first = "gather(offsets(v), iota(batch))"
+    text = f"train fit({INPUT}, i: i32[batch]):\n  y = gather(x, i + {first})\n  minimize mean(y |> fc: linear(1))\n"  # noqa: E501
+    assert checked(text) == ""

@@ -106,16 +106,3 @@ def test_batches_of_an_iterable_are_refused(program: Program) -> None:
     data = PythonData(train=iter([ARRAYS]))
     with pytest.raises(ProblemError, match="E0579"):
         prepare(program, "fit", Path(), (OFF, "steps_per_epoch=1"), data=data)
-
-
-def test_what_picks_rows_without_a_fact_is_refused(tmp_path: Path) -> None:
-    """It would not be moved to the rows of its example."""
-    file = tmp_path / "fit.mgn"
-    file.write_text(
-        "train fit(x: [each v of batch, 5], label: i32[batch]):\n"
-        "  minimize mean(gather(x, label) |> fc: linear(2))\n  run:\n    batch = 4\n"
-    )
-    data = PythonData(train=ARRAYS)
-    with pytest.raises(ProblemError, match="picks among rows of `v` without a `where`") as refused:
-        prepare(pipeline.load(str(file)), "fit", tmp_path, (OFF,), data=data)
-    assert "state `where 0 <= label, label < v`" in str(refused.value)
