@@ -124,8 +124,16 @@ def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSetting
 
 
 def _lengths(written: RawSettings, free_dims: Sequence[str]) -> list[str]:
-    """The settings that say how long a run is; a size of such a name says nothing of it."""
-    return [name for name in ("epochs", "steps") if name in written and name not in free_dims]
+    """The settings that say how long a run is; `none`, or a size of such a name, does not."""
+    return [
+        name
+        for name in ("epochs", "steps")
+        if name in written and name not in free_dims and not _is_none(written[name].value)
+    ]
+
+
+def _is_none(value: StaticValue) -> bool:
+    return isinstance(value, Invocation) and value.name == NONE and not value.arguments
 
 
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:

@@ -71,7 +71,10 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("refuted.mgn", "--certificate", "p.json"),
     ),
     ("shapes",): (("p.mgn:wide",), ("p.mgn:fit",), ("p.mgn:other",), ("refuted.mgn",)),
-    ("abi",): (("p.mgn:net",), ("p.mgn:wide",), ("--json",), ("p.mgn",)),
+    ("abi",): (
+        *(("p.mgn:net",), ("p.mgn:wide",), ("--json",), ("p.mgn",)),
+        *(("p.mgn:net", "--set", each) for each in ("hidden=5", "nothing=5")),
+    ),
     ("fmt", "--check"): (("p.mgn",), ("wrong.mgn",), ("loose.mgn",), ("none.mgn",)),
     ("build", "p.mgn:net"): (
         *(("--mode", each) for each in ("infer", "train", "generate")),

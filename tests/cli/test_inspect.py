@@ -26,6 +26,12 @@ def test_abi_lists_the_checkpoint_in_order(meganeura: Command) -> None:
     assert lines[-1] == "20 params, 18 states, 28,410 weights, 114,840 bytes"
 
 
+def test_abi_of_other_arguments(meganeura: Command) -> None:
+    lines = meganeura("abi", "resnet18", "--set", "classes=4").out.splitlines()
+    assert ["fc.weight", "[4,", "512]", "f32", "param"] in [line.split() for line in lines]
+    assert lines[-1].startswith("62 params, 60 states, 11,178,564 weights")
+
+
 def test_abi_as_json_counts_what_it_lists(meganeura: Command) -> None:
     found = json.loads(meganeura("abi", "resnet18", "--json").out)
     assert (found["model"], found["params"], found["weights"]) == ("resnet18", 62, 11_689_512)

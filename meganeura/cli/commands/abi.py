@@ -7,8 +7,7 @@ from typing import Annotated, TypedDict
 
 import typer
 
-from meganeura.cli.options.model_options import ModelName
-from meganeura.cli.options.target_program import load
+from meganeura.cli.options.model_options import Changes, ModelName, configured
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.plain_table import count, table
 
@@ -27,13 +26,11 @@ class Entry(TypedDict):
 def abi(
     model: ModelName,
     *,
+    changes: Changes = None,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the parameters of a model as checkpoints have them: name, shape, type and kind."""
-    from meganeura_dsl import pipeline
-
-    program = load(model)
-    name = program.model()
+    chosen = configured(model, changes)
     entries: list[Entry] = [
         {
             "name": each.name,
@@ -41,10 +38,10 @@ def abi(
             "dtype": each.stored,
             "kind": each.kind,
         }
-        for each in pipeline.elaborate_model(program, name).parameters
+        for each in chosen.elaborate().parameters
     ]
     if as_data:
-        say(json.dumps({"model": name, **_totals(entries), "tensors": entries}, indent=2))
+        say(json.dumps({"model": chosen.name, **_totals(entries), "tensors": entries}, indent=2))
         return
     rows = [(each["name"], str(each["shape"]), each["dtype"], each["kind"]) for each in entries]
     if rows:

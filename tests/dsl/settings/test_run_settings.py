@@ -441,6 +441,9 @@ LENGTHS: list[tuple[dict[str, StaticValue], tuple[str, ...], tuple[int, int | No
     ({"epochs": 3, "steps_per_epoch": 5}, (), (3, None)),
     ({"steps": 9, "steps_per_epoch": 5}, (), (1, 9)),
     ({"epochs": 3}, ("seed=1",), (3, None)),
+    ({"epochs": 3}, ("steps=none",), (3, None)),
+    ({"steps": 9}, ("steps=none",), (1, None)),
+    ({"steps": 9}, ("epochs=0", "steps=none"), (0, None)),
 ]
 """Lengths of a run in a program and on a command line: epochs and steps, or the place that is
 refused, which is that of the steps."""

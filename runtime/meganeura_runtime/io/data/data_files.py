@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from glob import escape, glob
+from itertools import islice
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -35,8 +36,16 @@ def find_data(written: str, folder: Path, span: Span | None = None) -> Path:
     except (OSError, ValueError):  # such as a name too long for any file
         exists = False
     if not exists:
-        raise ProblemError(NoData(span, path, tuple(embedded)))
+        raise ProblemError(NoData(span, path, tuple(embedded), _names_in(path.parent)))
     return path
+
+
+def _names_in(folder: Path) -> tuple[str, ...]:
+    """The files and folders in a folder that can be read, up to 1,000, by name."""
+    try:
+        return tuple(sorted(each.name for each in islice(folder.iterdir(), 1000)))
+    except (OSError, ValueError):
+        return ()
 
 
 def find_data_below(written: str, folder: Path, span: Span | None = None) -> Path:

@@ -27,10 +27,15 @@ class NoData(DataProblem, code="E0520"):
     """The setting `data` names neither a file nor an embedded data set."""
 
     embedded: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    """The files and folders where it was looked for."""
 
     def report(self) -> Report:
-        near = get_close_matches(self.file.name, self.embedded, n=1)
-        advice = Help(f"did you mean the embedded data set `{near[0]}`?") if near else None
+        advice = None
+        if near := get_close_matches(self.file.name, self.embedded, n=1):
+            advice = Help(f"did you mean the embedded data set `{near[0]}`?")
+        elif near := get_close_matches(self.file.name, self.beside, n=1):
+            advice = Help(f"did you mean `{self.file.with_name(near[0])}`?")
         known = Remark("embedded", ", ".join(self.embedded))
         return self.words(f"there is no data `{self.file}`", (known,), advice)
 
