@@ -18,6 +18,7 @@ from meganeura_dsl.symbolic.conditions import (
     Or,
     negate,
     show_condition,
+    sizes_in,
 )
 from meganeura_dsl.symbolic.prover.assume import assume, entails
 from meganeura_dsl.symbolic.prover.counterexample import Group, Search, gathered, group_of, grouped
@@ -115,6 +116,11 @@ class Facts:
         default_factory=dict[tuple[tuple[str, ...], tuple[str, ...]], Domain],
     )
 
+    @cached_property
+    def _sizes(self) -> frozenset[str]:
+        """The sizes that the facts speak of."""
+        return frozenset[str]().union(*map(sizes_in, self.stated))
+
     @property
     def is_contradictory(self) -> bool:
         """True if the facts were seen to exclude each other; everything follows from such facts."""
@@ -131,6 +137,9 @@ class Facts:
 
     def _with_lower_bound(self, name: str, least: int) -> "Facts":
         bounds = {**self.least, name: least}
+        if name not in self._sizes:  # so nothing was learned of it
+            known = replace(self._known, least={**self._known.least, name: least})
+            return Facts(self.stated, bounds, self.recorder, known)
         known = SolverState(least=bounds)
         for condition in self.stated:
             known = assume(known, condition)

@@ -93,18 +93,22 @@ def _is_free(frame: Frame, value: Tensor) -> bool:
 
 def facts_about(frame: Frame, condition: Condition) -> Facts:
     """Returns facts about the sizes here, and about the graph's whole numbers in a condition."""
-    facts = frame.facts
-    waiting = sorted(sizes_in(condition))
-    seen = set(waiting)
+    ranges = frame.state.values.symbol_ranges
+    found: set[str] = set()
+    waiting = sizes_in(condition) & ranges.keys()
     while waiting:
-        name = waiting.pop()
-        if name not in frame.state.values.symbol_ranges:
-            continue
+        found |= waiting
+        about = frozenset[str]().union(
+            *(sizes_in(each) for name in waiting for each in ranges[name])
+        )
+        waiting = (about & ranges.keys()) - found
+    # What a symbol is computed from was made before it, and bounds it once its own bounds are known.
+    names = [name for name in ranges if name in found]
+    facts = frame.facts
+    for name in names:
         facts = facts.with_lower_bound(name, 0)
-        for known in frame.state.values.symbol_ranges[name]:
-            facts = facts.assume(known)
-            waiting += sorted(sizes_in(known) - seen)
-            seen |= sizes_in(known)
+    for known in chain.from_iterable(ranges[name] for name in names):
+        facts = facts.assume(known)
     return facts
 
 
@@ -155,10 +159,19 @@ def assume_bounds(frame: Frame, value: Tensor, bounds: Invariants) -> None:
         frame.state.values.symbolic_ints[value.id] = found
 
 
-def has_bound(frame: Frame, value: Tensor, operator: Literal["<=", ">="], bound: Size) -> bool:
-    """True if every element of a value is known to be on this side of a bound."""
+def kept_bounds(frame: Frame, value: Tensor, bounds: Invariants) -> Invariants:
+    """Returns those of the bounds on whose side every element of a value is known to be."""
     found = _element_of(frame, value)
-    known = found.narrowest(found.low if operator == ">=" else found.high)
+
+    def holds(operator: Literal["<=", ">="], bound: Size) -> bool:
+        known = found.narrowest(found.low if operator == ">=" else found.high)
+        return _is_on_side(frame, operator, known, bound)
+
+    return tuple(each for each in bounds if holds(*each))
+
+
+def _is_on_side(frame: Frame, operator: Literal["<=", ">="], known: Bounds, bound: Size) -> bool:
+    """True if one of the known bounds is on this side of another."""
     facts = (Compare(operator, each, bound) for each in known)
     return any(facts_about(frame, fact).proves(fact) for fact in facts)
 
@@ -267,12 +280,9 @@ def _of_each(
     frame: Frame, operator: Literal["<=", ">="], sizes: Bounds, bounds: Sequence[Bounds]
 ) -> Bounds:
     """Returns the sizes that are no narrower than some bound of each number."""
-
-    def is_bound(size: Size, of: Bounds) -> bool:
-        facts = (Compare(operator, each, size) for each in of)
-        return any(facts_about(frame, fact).proves(fact) for fact in facts)
-
-    return tuple(size for size in sizes if all(is_bound(size, of) for of in bounds))
+    return tuple(
+        size for size in sizes if all(_is_on_side(frame, operator, of, size) for of in bounds)
+    )
 
 
 def _within(frame: Frame, low: Bounds, high: Bounds) -> _Element:

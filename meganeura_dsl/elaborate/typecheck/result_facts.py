@@ -19,7 +19,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     Invariants,
     assume_bounds,
     bounds_in,
-    has_bound,
+    kept_bounds,
     position_of,
 )
 from meganeura_dsl.elaborate.typecheck.stated_positions import names_in
@@ -67,11 +67,10 @@ def require_result_facts(
 ) -> None:
     """Raise `ProblemError` unless what a block returns is as its facts say."""
     for clause, (at, bounds) in _stated(inner, block, signature).items():
-        for operator, bound in bounds:
-            if not has_bound(inner, results[at], operator, bound):
-                location = inner.location(_last_return(block))
-                text = " ".join(clause.span.text.split())
-                raise ProblemError(ResultFactUnproved(location, block.name.text, text, clause.span))
+        if kept_bounds(inner, results[at], bounds) != bounds:
+            location = inner.location(_last_return(block))
+            text = " ".join(clause.span.text.split())
+            raise ProblemError(ResultFactUnproved(location, block.name.text, text, clause.span))
 
 
 def keep_result_facts(
@@ -79,7 +78,7 @@ def keep_result_facts(
 ) -> None:
     """Let the caller know the facts of results that it cannot see in what was returned."""
     for at, stated in _by_result(_stated(inner, block, signature)).items():
-        is_seen = all(has_bound(inner, results[at], *each) for each in stated)
+        is_seen = kept_bounds(inner, results[at], stated) == stated
         if not is_seen or position_of(inner, results[at]) is None:
             assume_bounds(inner, results[at], stated)
 

@@ -49,7 +49,7 @@ from meganeura_dsl.elaborate.typecheck.positions import (
     Invariants,
     assume_bounds,
     bounds_of,
-    has_bound,
+    kept_bounds,
 )
 from meganeura_dsl.elaborate.values import (
     ElabValue,
@@ -187,11 +187,8 @@ def _known(statement: ast.Scan, frame: Frame) -> dict[str, Invariants]:
         if is_tensor(value := frame.names.get(name, 0)) and value.type.dtype is DType.I32
     }
     bounds = dict.fromkeys(each for value in values.values() for each in bounds_of(frame, value))
-    tried = [*bounds][:MOST_BOUNDS]
-    return {
-        name: tuple(each for each in tried if has_bound(frame, value, *each))
-        for name, value in values.items()
-    }
+    tried = (*bounds,)[:MOST_BOUNDS]
+    return {name: kept_bounds(frame, value, tried) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -242,13 +239,10 @@ class _Iteration:
         frame.state.scans[str(scan.index)] = scan
         try:
             return {
-                name: tuple(
-                    (operator, bound)
-                    for operator, bound in bounds
-                    if name not in scan.read
-                    or not is_tensor(after := frame.names.get(name, scan.carried[name]))
-                    or has_bound(frame, after, operator, bound)
-                )
+                name: kept_bounds(frame, after, bounds)
+                if name in scan.read
+                and is_tensor(after := frame.names.get(name, scan.carried[name]))
+                else bounds
                 for name, bounds in known.items()
             }
         finally:

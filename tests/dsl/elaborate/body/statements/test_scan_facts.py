@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.limits.language_limits import CHECK
+from meganeura_dsl.limits.work_budget import measured
 from meganeura_dsl.pipeline import check
 from tests.effort import effort
 from tests.folded import each_of
@@ -145,6 +147,58 @@ def test_facts_hold_in_all_iterations(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_lost_in_an_iteration_is_not_known(name: str) -> None:
     assert codes(WORD + REFUSED[name]) == ["E0311"]
+
+
+HALVED = {
+    "two ends": """\
+block Place(rounds)(x: [n], y: [m]) -> i32[m]
+    where 0 <= result, result < n:
+  low = i32(zeros([m]))
+  high = i32(full([m], n - 1))
+  scan _t in 0..rounds:
+    middle = (low + high) // 2
+    is_above = gather(x, middle) > y
+    high = where(is_above, middle, high)
+    low = where(is_above, low, middle)
+  return low
+""",
+    "two ends until they meet": """\
+block Place(rounds)(x: [n], y: [m]) -> i32[m]
+    where 0 <= result, result <= n:
+  low = i32(zeros([m]))
+  high = i32(full([m], n))
+  scan _t in 0..rounds:
+    middle = (low + high) // 2
+    is_open = low < high
+    is_above = gather(x, minimum(middle, n - 1)) > y
+    high = where(is_open and is_above, middle, high)
+    low = where(is_open and not is_above, minimum(middle + 1, n), low)
+  return low
+""",
+    "three points": """\
+block Place(rounds)(y: [m]) -> i32[m]
+    where 0 <= result, result <= 1024:
+  low = i32(zeros([m]))
+  high = i32(full([m], 1024))
+  last = i32(full([m], 7))
+  scan _t in 0..rounds:
+    middle = (low + high) // 2
+    next = (low + 2 * high + last) // 4
+    is_below = f32(middle) < y
+    low = where(is_below, middle, low)
+    high = where(is_below, high, next)
+    last = where(is_below, last, middle)
+  return low
+""",
+}
+
+
+@pytest.mark.parametrize("name", HALVED)
+def test_ends_that_are_halved_take_a_part_of_the_work_of_a_check(name: str) -> None:
+    """What bounds an end in an iteration is known before what is computed of both ends."""
+    found, steps = measured(lambda: codes(HALVED[name] + "\nmodel place = Place(5)\n"))
+    assert found == []
+    assert steps < CHECK / 4
 
 
 Values = dict[str, int]
