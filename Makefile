@@ -43,6 +43,7 @@ demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accurac
 test: $(TESTING) $(PARITY_STAMP) ## Run the test suite of every day (TORCH=no: without PyTorch)
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
+	@scripts/ensure_compiler.sh
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
 
 test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minute
@@ -51,6 +52,7 @@ test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minu
 nightly: $(TESTING) $(PARITY_STAMP) ## Run all tests, with far more cases of each: hours
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
+	@scripts/ensure_compiler.sh
 	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
@@ -66,6 +68,7 @@ real-weights: $(TESTING) $(PARITY) ## Run networks that others trained, from pac
 coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly all branches
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
+	@scripts/ensure_compiler.sh
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) --cov --cov-report=
 	$(VENV)/bin/coverage report --include='meganeura_dsl/*' --fail-under=95
 	$(VENV)/bin/coverage json -o - --include='meganeura_dsl/*' | $(PYTHON) scripts/branches.py 95
@@ -89,6 +92,7 @@ format: $(LINTERS) ## Format the Python sources and apply safe fixes
 setup: $(PACKAGE) $(TESTING) $(PARITY_STAMP) $(LINTERS) ## Install everything a developer needs
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
+	@scripts/ensure_compiler.sh
 
 wheel-test: $(PACKAGE) ## Build the wheel and use what it carries, away from this checkout
 	$(PYTHON) scripts/check_wheel.py

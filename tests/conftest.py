@@ -17,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
+from tests.c_compiler import has_c_compiler
 from tests.chromium import chromium
 from tests.effort import effort
 from tests.index_package import take_for_index_package
@@ -204,6 +205,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip("no Chromium: scripts/ensure_browser.sh"))
+    compiled = [item for item in items if item.get_closest_marker("compiler")]
+    required = os.environ.get("MEGANEURA_REQUIRE_COMPILER") == "1"
+    if compiled and not required and not has_c_compiler():
+        for item in compiled:
+            item.add_marker(pytest.mark.skip("no C compiler: scripts/ensure_compiler.sh"))
     if os.environ.get("MEGANEURA_REQUIRE_ADAPTER") == "1":
         return
     on_adapter = [item for item in items if item.get_closest_marker("adapter")]

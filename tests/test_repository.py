@@ -79,6 +79,7 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
             (f"{each}/package.json", r'"version": "(.+)"')
             for each in ("runtime/web", "grammar/vscode")
         ),
+        ("grammar/tree-sitter/tree-sitter.json", r'"version": "(.+)"'),
     ],
 )
 def test_a_release_has_one_number(file: str, pattern: str) -> None:

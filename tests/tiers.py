@@ -96,6 +96,7 @@ FULL = (
     "fuzz/test_readers.py::test_hostile_safetensors",
     "language_server/test_random_edits.py",
     "language_server/test_server.py",
+    "language_server/test_tree_sitter.py",
     "language_server/test_vscode_extension.py",
     "parity",
     "plans/test_boundaries.py",

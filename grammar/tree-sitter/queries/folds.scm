@@ -1,0 +1,13 @@
+[
+  (block)
+  (optimizer)
+  (train)
+  (if)
+  (for)
+  (scan)
+  (repeat)
+  (run)
+  (parameters)
+  (inputs)
+  (arguments)
+] @fold
