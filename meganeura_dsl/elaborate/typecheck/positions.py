@@ -102,7 +102,7 @@ def facts_about(frame: Frame, condition: Condition) -> Facts:
             *(sizes_in(each) for name in waiting for each in ranges[name])
         )
         waiting = (about & ranges.keys()) - found
-    # What a symbol is computed from was made before it, and bounds it once its own bounds are known.
+    # What a symbol is computed from was made before it: its bounds come first.
     names = [name for name in ranges if name in found]
     facts = frame.facts
     for name in names:

@@ -195,7 +195,7 @@ block Place(rounds)(y: [m]) -> i32[m]
 
 @pytest.mark.parametrize("name", HALVED)
 def test_ends_that_are_halved_take_a_part_of_the_work_of_a_check(name: str) -> None:
-    """What bounds an end in an iteration is known before what is computed of both ends."""
+    """In an iteration the bounds of an end are known before those of what both ends give."""
     found, steps = measured(lambda: codes(HALVED[name] + "\nmodel place = Place(5)\n"))
     assert found == []
     assert steps < CHECK / 4
