@@ -261,6 +261,84 @@ def test_a_convolution_of_volumes_without_a_bias(tmp_path: Path) -> None:
     assert "zeros([" not in made.program.read_text()
 
 
+class Ordered(torch.nn.Module):
+    """Extremes along all axes and some, and sorts in which equal elements keep their order."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows [n, 5] to [n, 5]."""
+        places = torch.argsort(x, dim=1, stable=True)
+        falling = torch.sort(x, dim=0, descending=True, stable=True)[1]
+        largest, least = x.amax() + x.amax(1, keepdim=True), x.amin((0, 1), keepdim=True)
+        return places * largest + falling * least
+
+
+def test_extremes_along_all_axes_and_sorts_of_equal_elements(tmp_path: Path) -> None:
+    x = torch.randint(-2, 3, (7, 5), generator=torch.Generator().manual_seed(0)).float()
+    _assert_read(Ordered(), tmp_path, x)
+
+
+class Summed(torch.nn.Module):
+    """Rows of nodes added up at others, by indices of 32 bits that repeat."""
+
+    def forward(self, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Nodes [n, d] and edges i32[e] to nodes [n, d]."""
+        return torch.zeros_like(x).index_add(0, target, x[source], alpha=2)
+
+
+def test_rows_that_are_added_by_indices_of_32_bits(tmp_path: Path) -> None:
+    ids = torch.tensor([[0, 4, 4, 1], [2, 2, 3, 2]], dtype=torch.int32)
+    _assert_read(Summed(), tmp_path, torch.randn(5, 3), *ids)
+
+
+class Attends(torch.nn.Module):
+    """Attention by PyTorch's function, with what a case names."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Queries [n, heads, s, d] of keys, which are values too."""
+        dot_product = torch.nn.functional.scaled_dot_product_attention
+        return dot_product(q, k, k, attn_mask=mask, **self.options)  # pyright: ignore[reportArgumentType] - a case
+
+
+ATTENTIONS = [
+    ({}, 4, None, "q @ rearrange(k, [a, b, c, d] -> [a, b, d, c]) * 0.5"),
+    ({"scale": 0.25}, 4, None, "* 0.25"),
+    ({"is_causal": True}, 4, None, "where(x, -1e30, q @ "),
+    ({"enable_gqa": True}, 2, None, "* 0.5"),
+    ({"enable_gqa": True, "is_causal": True}, 2, None, "where(z, -1e30, q @ "),
+    ({}, 4, torch.bool, "where(mask, q @ rearrange(k, [a, b, c, d] -> [a, b, d, c]) * 0.5, -1e29)"),
+    ({"scale": 0.25}, 4, torch.float32, "* 0.25 + mask)"),
+]
+
+
+@pytest.mark.parametrize(("options", "shared", "masks", "said"), ATTENTIONS)
+def test_attention_is_read_as_it_is_written(
+    options: dict[str, object], shared: int, masks: torch.dtype | None, said: str, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    given = [torch.randn(2, 4, 3, 4), torch.randn(2, shared, 5, 4)]
+    if masks is not None:
+        mask = torch.randn(2, 4, 3, 5) > 0
+        mask[0, 1, 2] = masks is not torch.bool  # a query that sees no key
+        given.append(mask if masks is torch.bool else mask.to(masks))
+    assert said in _assert_read(Attends(**options), tmp_path, *given)
+
+
+def _assert_read(net: torch.nn.Module, folder: Path, *given: torch.Tensor) -> str:
+    """Demands that a module gives what the program made of it does; returns its text."""
+    made = api.import_torch(torch.export.export(net.eval(), given), folder / "net.mgn")
+    model = api.load(str(made.program)).model()
+    fed = dict(zip(model.inputs, (each.numpy() for each in given), strict=True))
+    found = model.run(fed, device="cpu")["output"]
+    np.testing.assert_allclose(found, net(*given).numpy(), atol=1e-6)
+    return made.program.read_text()
+
+
 def test_what_is_no_program_or_has_no_form_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not Net"):
         api.import_torch(Net(), tmp_path / "net.mgn")

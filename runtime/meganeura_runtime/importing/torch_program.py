@@ -14,6 +14,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.importing.onnx.import_problems import UnreadableOnnx
 from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
 from meganeura_runtime.importing.onnx.stated import Stated
+from meganeura_runtime.importing.torch_translations import translations
 from meganeura_runtime.support.optional_imports import load
 
 OPSET = 20
@@ -95,9 +96,11 @@ def _name_of(source: Any) -> str:  # noqa: ANN401 - as above
 def _write(torch: ModuleType, exported: object, path: Path) -> None:
     try:
         written = torch.onnx.export(
-            exported, (), dynamo=True, opset_version=OPSET, optimize=False, verbose=False
-        )
+            exported, (), dynamo=True, opset_version=OPSET, optimize=False, verbose=False,
+            custom_translation_table=translations(torch),
+        )  # fmt: skip
         _drop_zero_biases(written.model)
+        _widen_indices(written.model)
         _name_tied(written.model, exported)
         written.save(str(path), external_data=False)
     except torch.onnx.errors.OnnxExporterError as error:
@@ -139,6 +142,19 @@ def _drop_zero_biases(model: Any) -> None:  # noqa: ANN401 - as above
             if op == "Constant" and not made.attributes["value"].as_tensor().numpy().any():
                 node.replace_input_with(2, None)
             source = made.inputs[0] if made.inputs else None
+
+
+def _widen_indices(model: Any) -> None:  # noqa: ANN401 - as above
+    """Make 64-bit integers of the indices of places, of which PyTorch writes those of 32 bits."""
+    ir = load("onnx_ir", "torch", "read programs of torch.export")
+    for node in list(model.graph):
+        if (
+            node.op_type in ("GatherND", "ScatterND")
+            and node.inputs[1].dtype is not ir.DataType.INT64
+        ):
+            cast = ir.node("Cast", [node.inputs[1]], {"to": ir.DataType.INT64})
+            model.graph.insert_before(node, cast)
+            node.replace_input_with(1, cast.outputs[0])
 
 
 @contextmanager

@@ -85,6 +85,13 @@ class Builder(Statements):
         pieces = ("iota(", size_piece(size), ")")
         return self.add(Code(pieces, Level.ATOM), DType.I32, (size,))
 
+    def triangle(self, shape: Shape, operator: str, diagonal: int) -> Tensor:
+        """A bool for each row i and column j: true where j - i compares so with a diagonal."""
+        rows, columns = shape
+        row = self.along(self.iota(rows), 0, shape)
+        column = self.expand(self.iota(columns), shape)
+        return self.binary(operator, self.binary("-", column, row), diagonal)
+
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         """The value in another element type."""
         return x if x.dtype is dtype else self.call(dtype.value, x, shape=x.shape, dtype=dtype)

@@ -374,6 +374,9 @@ class Node:
             return build.filled(first.item(), known.dtype, array.shape)
         if known.dtype is DType.I32 and np.array_equal(array, np.arange(array.size)):
             return build.iota(array.size)
+        diagonal = None if known.name else _diagonal(array)
+        if diagonal is not None:
+            return build.expand(build.triangle(array.shape[-2:], *diagonal), array.shape)
         if known.dtype is DType.BOOL:
             ones = Known(array.astype(np.int64), DType.I32, known.name)
             return build.cast(self.written(ones), DType.BOOL)
@@ -439,6 +442,24 @@ def _stem(parts: Mapping[str, Known]) -> Words | None:
     )
     first = next(stems, None)
     return None if first is None else path_words(first, is_label=True)
+
+
+def _diagonal(array: Array) -> tuple[str, int] | None:
+    """Returns the operator and the diagonal of a `Builder.triangle`, if bools are one.
+
+    They are [..., rows, columns], and the same for each matrix.
+    """
+    if array.dtype.kind != "b" or array.ndim < 2 or min(array.shape[-2:]) < 2:
+        return None
+    rows, columns = int(array.shape[-2]), int(array.shape[-1])
+    apart = np.arange(columns) - np.arange(rows)[:, None]
+    inside = apart[array.reshape(-1, rows, columns)[0]]
+    if not inside.size:
+        return None
+    least, largest = int(inside.min()), int(inside.max())
+    if (array == (apart >= least)).all():
+        return ">=", least
+    return ("<=", largest) if (array == (apart <= largest)).all() else None
 
 
 def narrowed(known: Known) -> Array:

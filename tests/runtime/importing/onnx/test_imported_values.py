@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import GraphProto, ModelProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
 import meganeura as api
 from fuzz.onnx_models import drawn, model, value
@@ -43,6 +43,28 @@ def test_parts_of_a_sequence(
     made = imported(model(nodes, [X], [value("y", ["n", "m", 4])], weights), tmp_path)
     assert made.difference == 0
     assert "concat(x[:, " in text(made)
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (np.tri(6, 4, -1) > 0, "<= -1"),
+        (np.tri(6, 4, 1) < 1, ">= 2"),
+        (np.arange(24).reshape(6, 4) < 2, "constant1"),
+    ],
+)
+def test_a_triangle_of_bools_is_said_by_positions(
+    mask: "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]", said: str, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["mask"], value=numpy_helper.from_array(mask)),
+        helper.make_node("Where", ["mask", "x", "zero"], ["y"]),
+    ]
+    made = imported(
+        model(nodes, [X], [value("y", ["n", 6, 4])], {"zero": np.zeros((), np.float32)}), tmp_path
+    )
+    assert made.difference == 0
+    assert said in text(made)
 
 
 def test_sequences_that_are_built_and_joined(tmp_path: Path) -> None:

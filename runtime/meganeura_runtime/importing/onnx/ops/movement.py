@@ -448,12 +448,7 @@ def _trilu(node: Node) -> list[Value | None]:
     k = max(-FAR, min(k, FAR))
     if x.rank < 2:
         raise UnsupportedNodeError("it is of a matrix")
-    rows, columns = x.shape[-2:]
-    shape = (rows, columns)
-    row = build.along(build.iota(rows), 0, shape)
-    column = build.expand(build.iota(columns), shape)
-    back = build.binary("-", column, row)
-    kept = build.binary(">=" if node.attribute("upper", 1) else "<=", back, k)
+    kept = build.triangle(x.shape[-2:], ">=" if node.attribute("upper", 1) else "<=", k)
     kept = build.expand(kept, x.shape)
     if x.dtype is DType.BOOL:
         return [build.binary("and", kept, x)]
@@ -462,11 +457,7 @@ def _trilu(node: Node) -> list[Value | None]:
 
 def _eye(node: Node) -> list[Value | None]:
     build = node.build
-    rows, columns = node.value(0).shape
-    shape, k = (rows, columns), node.attribute("k", 0)
-    row = build.along(build.iota(rows), 0, shape)
-    column = build.expand(build.iota(columns), shape)
-    same = build.binary("==", build.binary("-", column, row), k)
+    same = build.triangle(node.value(0).shape, "==", node.attribute("k", 0))
     to = node.attribute("dtype", 1)
     if to not in (1, 6, 7, 10):
         raise UnsupportedNodeError("the language has no such element type")
