@@ -32,11 +32,15 @@ def known_slips(statement: ast.Node, around: Around) -> Iterator[Slip]:
         match node:
             case ast.Call():
                 yield from _undilated(node, around)
+                yield from _without_stride(node)
+                yield from _examples_moved(node, node, around)
             case ast.Binary():
                 yield from _counted_from_one(node, around)
                 yield from _other_sum(node, around)
             case ast.Pipe():
                 yield from _without_features(node, around)
+                yield from _examples_moved(node.layer, node, around)
+                yield from _causal(node)
             case ast.Bind():
                 yield from _not_halved(node, around)
             case _:
@@ -120,6 +124,61 @@ def _undilated(call: ast.Call, around: Around) -> Iterator[Slip]:
     if any(isinstance(each, ast.Name) and each.text == by for each in walk(places[0])):
         return
     yield Slip(words, tuple(Edit(each.span, _times(by, each)) for each in places))
+
+
+def _without_stride(call: ast.Call) -> Iterator[Slip]:
+    """`conv2d(d, patch, stride=patch)` for `conv2d(d, patch)`."""
+    nameless = [each for each in call.arguments if each.name is None]
+    if call.callee in ("conv1d", "conv2d", "conv3d") and len(call.arguments) == len(nameless) == 2:
+        k = nameless[1].value
+        end = Span(k.span.source, k.span.end, k.span.end)
+        words = f"windows of {k.span.text} that do not overlap have a stride of {k.span.text}"
+        yield Slip(words, (Edit(end, f", stride={k.span.text}"),), is_only=False)
+
+
+def _examples_moved(call: ast.Call, whole: ast.Call | ast.Pipe, around: Around) -> Iterator[Slip]:
+    """`x` for `rearrange(x, [n, s, d] -> [s, n, d])`, of examples on the first axis."""
+    pattern = call.arguments[-1].value if call.arguments else None
+    if call.callee != "rearrange" or not isinstance(pattern, ast.Rearrangement):
+        return
+    before, after = (
+        [each.span.text for each in side.entries] for side in (pattern.source, pattern.target)
+    )
+    firsts = {each.type.shape.entries[0].span.text for each in around.declaration.inputs
+              if each.type.shape.entries}  # fmt: skip
+    is_moved = len(before) > 2 and after == [before[1], before[0], *before[2:]]
+    value = whole.source if isinstance(whole, ast.Pipe) else call.arguments[0].value
+    if is_moved and before[0] in firsts and value is not pattern:
+        words = f"layers take the examples first, as [{', '.join(before)}]: leave this order"
+        yield Slip(words, (Edit(whole.span, value.span.text),))
+
+
+def _causal(pipe: ast.Pipe) -> Iterator[Slip]:
+    """`pad(x, 2, before=(k - 1) * d) |> conv1d(c, k, dilation=d)` with another of both `d`."""
+    padded, window = pipe.source, pipe.layer
+    if not isinstance(padded, ast.Call) or (padded.callee, window.callee) != ("pad", "conv1d"):
+        return
+    before, dilation = (
+        next((each.value for each in call.arguments if each.name == name), None)
+        for call, name in ((padded, "before"), (window, "dilation"))
+    )
+    nameless = [each.value for each in window.arguments if each.name is None]
+    k = next((each.value for each in window.arguments if each.name == "k"), None)
+    k = nameless[1] if len(nameless) > 1 else k
+    if before is None or k is None or not isinstance(k, ast.Integer | ast.Name):
+        return
+    back = str(k.value - 1) if isinstance(k, ast.Integer) else f"({k.text} - 1)"
+    if dilation is not None:
+        by = dilation.span.text
+        is_bare = not isinstance(dilation, ast.Binary) or dilation.operator == "**"
+        code = f"{back} * {by if is_bare else f'({by})'}"
+        words = f"steps that are {by} apart: the first of {k.span.text} lies {code} back"
+        yield Slip(words, (Edit(_with_brackets(before.span), code),))
+    elif isinstance(before, ast.Binary) and before.operator == "*":
+        by, end = before.right.span.text, window.arguments[-1].span.end
+        words = f"the padding is that of steps that are {by} apart, and these are 1 apart"
+        place = Span(window.span.source, end, end)
+        yield Slip(words, (Edit(place, f", dilation={by}"),), is_only=False)
 
 
 def _times(factor: str, value: ast.Node) -> str:

@@ -52,6 +52,8 @@ def _bound(statement: ast.Node) -> set[str]:
     match statement:
         case ast.Bind(targets=targets):
             return {each.text for each in targets}
+        case ast.Declare(path=path):
+            return {path.span.text}
         case ast.Part(target=target):
             return {target.text}
         case _:

@@ -109,14 +109,15 @@ class RepairSearch:
     def left_in(self, declaration: Repaired, edits: Edits) -> int | None:
         """The errors that a declaration has with some edits made.
 
-        None if a model or an expectation is refused then that was not before.
+        None if anything else is refused then that was not before, and no fact can be stated there.
         """
         module, errors = self._checked(edits)
-        around = [_around(each, module) for each in errors]
-        new = zip(errors, around, strict=True)
-        if any(self._is_new(each) and not isinstance(node, ast.Block) for each, node in new):
-            return None
         names = [_name_around(each, module) for each in errors]
+        for each, name in zip(errors, names, strict=True):
+            is_block = isinstance(_around(each, module), ast.Block)
+            lacks_fact = is_block and each.help is not None and bool(each.help.edits)
+            if self._is_new(each) and not lacks_fact and name != declaration.name.text:
+                return None
         return names.count(declaration.name.text)
 
     def _mends(self, edits: Edits) -> bool:

@@ -60,7 +60,7 @@ def with_repairs(
 
 def _is_searched(report: Report) -> bool:
     """True if an error is about shapes, element types, or what an objective moves."""
-    return report.code.startswith("E03") or report.code in ("E0503", "E0508")
+    return report.code.startswith("E03") or report.code in ("E0206", "E0503", "E0508")
 
 
 def _question(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
@@ -80,21 +80,24 @@ def _question(search: RepairSearch, report: Report, declaration: Repaired) -> He
 
 
 def _own(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
-    """The help of an error itself, without a fix that leaves its declaration refused.
-
-    None if a model or an expectation refutes it.
-    """
+    """The help of an error itself, without a fix that leaves its declaration or a use refused."""
     own = report.help
     if own is None or not own.edits:
         return own
     left = search.left_in(declaration, own.edits)
     if left is None:
-        return None
+        return None if own.text != STATE_IT else Help(
+            f"`{_fact(own.edits)}` would do, and what uses `{declaration.name.text}` refutes it"
+        )  # fmt: skip
     if left == 0 or own.text != STATE_IT or search.is_mended_by_facts(declaration, own.edits):
         return own
-    fact = own.edits[0].text.strip().removeprefix("where ").strip(",: \n")
     text = f"stated, it leaves `{declaration.name.text}` refused: mend the other errors first"
-    return Help(f"{text}, and state it if it is still needed", f"where {fact}")
+    return Help(f"{text}, and state it if it is still needed", f"where {_fact(own.edits)}")
+
+
+def _fact(edits: Edits) -> str:
+    """The fact that edits state."""
+    return edits[0].text.strip().removeprefix("where ").strip(",: \n")
 
 
 def _codes(own: Help | None, text: str) -> tuple[str, ...]:

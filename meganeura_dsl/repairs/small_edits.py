@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from meganeura_dsl.diagnostics.report import Edit
 from meganeura_dsl.diagnostics.source import Span
@@ -18,6 +18,7 @@ MOST_AXES = 4
 _AXIS_ARGUMENTS = frozenset(("axis", "batch"))
 _REDUCTIONS = frozenset(("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp"))
 _OF_AXES = _REDUCTIONS | {"argmax", "argmin", "cumsum", "reverse", "insert_axis", "size"}
+_FILLED = frozenset(("zeros", "ones", "full", "random_normal", "random_uniform"))
 _CONVERSIONS = frozenset(("f32", "f16", "i32", "bool"))
 _PADDED = frozenset(("conv1d", "conv2d", "conv3d"))
 
@@ -73,12 +74,20 @@ def likely_edits(statement: ast.Node, around: Around) -> Iterator[Edits]:
                 yield from _swapped_arguments(node)
                 yield from _without_conversion(node)
                 yield from _other_names(node, around, in_patterns)
+                yield from _more_axes(node, around)
             case ast.Rearrangement():
                 yield from _swapped_names(node)
+                yield from _joined_entries(node)
+            case ast.Binary(operator="+"):
+                yield from _joined_sides(node)
+            case ast.Declare():
+                yield from _without_axis(node)
             case ast.Subscript():
                 yield from _moved_entries(node)
             case ast.Pipe():
                 yield from _swapped_stages(node)
+                yield from _other_sources(node, around)
+                yield from _flattened(node, around)
             case ast.Minimize():
                 yield from _other_players(node, around)
             case ast.Return():
@@ -184,12 +193,65 @@ def _other_names(
                     yield from ((_put(node, each),) for each in others)
 
 
+def _more_axes(call: ast.Call, around: Around) -> Iterator[Edits]:
+    """`zeros([n, hidden])` for `zeros([hidden])`."""
+    shape = call.arguments[0].value if call.callee in _FILLED and call.arguments else None
+    if isinstance(shape, ast.ListOf):
+        entries = [each.span.text for each in shape.items]
+        for size in (each for each in around.sizes if each not in entries):
+            yield (_put(shape, f"[{', '.join((size, *entries))}]"),)
+            yield (_put(shape, f"[{', '.join((*entries, size))}]"),)
+
+
+def _other_sources(pipe: ast.Pipe, around: Around) -> Iterator[Edits]:
+    """`memory |> v: linear(d)` for `x |> v: linear(d)`, of two inputs."""
+    source = pipe.source
+    if isinstance(source, ast.Name) and source.text in around.inputs:
+        yield from ((_put(source, each),) for each in around.inputs if each != source.text)
+
+
 def _swapped_names(pattern: ast.Rearrangement) -> Iterator[Edits]:
     """`[n, s, heads * hd]` for `[n, heads, s * hd]`, on the right."""
     names = [each for each in walk(pattern.target) if isinstance(each, ast.Name)]
     for one, other in combinations(names, 2):
         if one.text != other.text:
             yield _exchanged(one, other)
+
+
+def _joined_entries(pattern: ast.Rearrangement) -> Iterator[Edits]:
+    """`[n, anchors * box, h, w]` for `[n, anchors, box, h, w]`, on the left."""
+    entries = pattern.source.entries
+    for one, other in pairwise(entries):
+        span = Span(one.span.source, one.span.start, other.span.end)
+        yield (Edit(span, f"{one.span.text} * {other.span.text}"),)
+
+
+def _joined_sides(sum_: ast.Binary) -> Iterator[Edits]:
+    """`concat(x, y, axis=1)` for `x + y`."""
+    for axis in range(1, MOST_AXES):
+        yield (_put(sum_, f"concat({sum_.left.span.text}, {sum_.right.span.text}, axis={axis})"),)
+
+
+def _without_axis(statement: ast.Declare) -> Iterator[Edits]:
+    """`param scale: []` for `param scale: [1]`."""
+    if statement.type.shape.span.text == "[1]":
+        yield (_put(statement.type.shape, "[]"),)
+
+
+def _flattened(pipe: ast.Pipe, around: Around) -> Iterator[Edits]:
+    """`x |> rearrange([n, t, f] -> [n, t * f]) |> linear(8)` for `x |> linear(8)`.
+
+    What is joined to the last axis are numbers and parameters.
+    """
+    source, node = pipe.source, around.declaration
+    if not isinstance(source, ast.Name) or pipe.layer.callee != "linear":
+        return
+    shapes = [each.type.shape for each in node.inputs if each.name == source.text]
+    entries = [each.span.text for each in shapes[0].entries] if shapes else []
+    parameters = [each.name for each in node.parameters] if isinstance(node, ast.Block) else []
+    if len(entries) > 2 and all(each.isdecimal() or each in parameters for each in entries[1:-1]):
+        pattern = f"[{', '.join(entries)}] -> [{entries[0]}, {' * '.join(entries[1:])}]"
+        yield (_put(source, f"{source.text} |> rearrange({pattern})"),)
 
 
 def _moved_entries(subscript: ast.Subscript) -> Iterator[Edits]:

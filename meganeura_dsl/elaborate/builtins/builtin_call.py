@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.habits import piped_into
+from meganeura_dsl.elaborate.problems.habits import is_quotient, piped_into
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.values import (
     Axes,
     ElabValue,
     LayerWeights,
+    Opaque,
     Tensor,
     describe,
     is_size,
@@ -103,6 +104,7 @@ class BuiltinCall:
         """An argument that must be a size."""
         value = self.option(index, name, default)
         if not is_size(value):
+            self._require_known(index, name, value)
             raise self.wrong(f"a size as `{name}`", value)
         return value
 
@@ -115,7 +117,15 @@ class BuiltinCall:
             sizes = [size for size in value if is_size(size)]
             if len(sizes) == rank:
                 return tuple(sizes)
+        self._require_known(index, name, value)
         raise self.wrong(f"a size, or a list of {rank} sizes, as `{name}`", value)
+
+    def _require_known(self, index: int, name: str, value: ElabValue) -> None:
+        """Raise `UndecidableError` for a number that may be whole in models, as `2 ** i` is."""
+        named = [each.value for each in self.node.arguments if each.name == name]
+        nodes = named or [each.value for each in self.node.arguments[index : index + 1]]
+        if value is Opaque.NUMBER and not any(is_quotient(each.span.text) for each in nodes):
+            raise UndecidableError(f"`{name}` is a number the configuration gives")
 
     def axis(self, value: ElabValue, rank: int) -> int:
         """An axis number, counted from the front; negative numbers count from the end."""

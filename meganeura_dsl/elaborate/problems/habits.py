@@ -28,6 +28,13 @@ _ELSEWHERE = {
     "embedding_dim": "d", "output_dim": "d", "padding_idx": "padding",
 }  # fmt: skip
 """Arguments of layers in PyTorch and Keras, by the names that they have here."""
+_ACTIVATIONS = {
+    **{name: name for name in ("relu", "relu6", "tanh", "sigmoid", "softmax", "gelu", "silu")},
+    **{name: name for name in ("elu", "mish", "leaky_relu", "softplus", "log_softmax")},
+    "swish": "silu", "leakyrelu": "leaky_relu", "logsoftmax": "log_softmax",
+    "linear": "", "none": "", "identity": "",
+}  # fmt: skip
+"""Activations that layers of Keras take; "" is none."""
 _KEEPS = ("keepdim", "keepdims")
 _LISTED = re.compile(r"\b(?:dim|dims|axis|axes)\s*=\s*(?:\[([^\]]*)\]|([^,)]*))")
 _KEPT = re.compile(r"\s*,?\s*\bkeepdims?\s*=\s*\w+")
@@ -68,7 +75,7 @@ def of_other_name(unknown: str, known: Sequence[str], call: str) -> Help | None:
 
     `known` are the arguments that the call does not give. None if none of them is meant.
     """
-    same = _same_padding(unknown, known, call)
+    same = _same_padding(unknown, known, call) or _activated(unknown, call)
     if same is not None:
         return same
     names = {other: name for other, name in _ELSEWHERE.items() if name in known}
@@ -95,6 +102,18 @@ def _same_padding(unknown: str, known: Sequence[str], call: str) -> Help | None:
     if asked[1].lower() == "valid":
         return Help("without padding is the default", shown.replace(asked[0], "pad=0"))
     return same_padding(call, asked[0])
+
+
+def _activated(unknown: str, call: str) -> Help | None:
+    """`linear(8) |> relu` for `linear(8, activation="relu")`; None for other arguments."""
+    shown = " ".join(call.split())
+    given = re.search(rf", *{unknown} *= *[\"']?(?:[\w.]+\.)?(\w+)[\"']?(?=[,)])", shown)
+    if given is None or unknown not in ("activation", "act", "nonlinearity"):
+        return None
+    plain, name = shown.replace(given[0], "", 1), _ACTIVATIONS.get(given[1].lower())
+    if name is None:
+        return None
+    return Help("what follows a layer is piped behind it", f"{plain} |> {name}" if name else plain)
 
 
 def of_incoming(callee: str, call: str) -> Help | None:

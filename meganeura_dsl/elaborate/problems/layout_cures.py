@@ -23,6 +23,10 @@ NO_CHANNELS = frozenset(
 """The usual names of axes that are no channels."""
 _REDUCED = re.compile(r"\s*\|>\s*(?:mean|sum|max|min)\(1\b")
 """A reduction behind a layer over the places of a picture with its channels last."""
+_OF_LAST = ("linear", "layer_norm", "rms_norm", "attention")
+_READS_CHANNELS = re.compile(
+    r"\b(conv\w+|\w+_pool|\w+_norm|upsample|linear|attention|(?:mean|sum|max|min)\(2)\b"
+)
 Wanted = Sequence[Size | None]
 """The sizes of the axes that a place takes; None for one that may have any size."""
 _USUAL = {2: ("n", "k"), 3: ("n", "s", "d"), 4: ("n", "c", "h", "w")}
@@ -99,10 +103,19 @@ def channels_moved(
     text = f"the channels are taken from {wanted}, and are {found} here: move them"
     pattern = _pattern(shape, order, known)
     code = rearranged(call, around[0], 0, pattern)
-    if not is_first and not _REDUCED.match(around[1]):
+    is_back = _is_norm_of_features(call, around[1]) if is_first else not _REDUCED.match(around[1])
+    if is_back:
         there, back = pattern.split(" -> ")
         text, code = f"{text},\nand back behind it", f"{code} |> rearrange({back} -> {there})"
     return Help(text, code)
+
+
+def _is_norm_of_features(call: str, behind: str) -> bool:
+    """True for a norm of channels on axis 1 behind which a layer reads them from the last axis."""
+    stages = re.match(r"(?:[^\n]|\n\s+\|>)*", behind)
+    following = _READS_CHANNELS.search(stages[0] if stages else "")
+    is_norm = re.search(r"\b(?:batch|group|instance)_norm\b", call) is not None
+    return is_norm and following is not None and following[1] in _OF_LAST
 
 
 def picture_moved(

@@ -179,7 +179,8 @@ class UnknownConfiguration(WrongKind):
     """A model depends on numbers that are known in a run alone; `found` says which do."""
 
     def report(self) -> Report:
-        return self.words(f"this needs {self.wanted}", self.found)
+        cure = Help(self.cure) if isinstance(self.cure, str) and self.cure else None
+        return self.words(f"this needs {self.wanted}", self.found, cure=cure)
 
 
 class NoWholeNumber(WrongKind):

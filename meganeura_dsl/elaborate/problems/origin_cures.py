@@ -284,6 +284,14 @@ def parameter_cure(
     return Help(text, f"param {name}: [{', '.join(entries)}]{found[2]}")
 
 
+def kernel_cure(code: str, channels: Size, span: Span) -> Help | None:
+    """The declaration of the weight of a `conv`, with as many channels as it is given."""
+    inside = re.fullmatch(r"conv\((.*)\)", code)
+    given = split_top(inside[1]) if inside else []
+    names = set(re.findall(r"[A-Za-z_]\w*", show(channels)))
+    return parameter_cure(given[1], 1, channels, span, names, names) if len(given) > 1 else None
+
+
 def patches_cure(block: str, wanted: str) -> Help | None:
     """The stride of the one convolution of a block whose window is what `wanted` is divided by.
 
@@ -323,7 +331,8 @@ class Projection:
         header = self.block.partition(":\n")[0]
         results = re.findall(r"\[([^\]]*)\]", header.rpartition("->")[2].partition("where")[0])
         axes = split_top(results[0]) if len(results) == 1 else []
-        return "->" in header and self.axis < len(axes) and axes[self.axis] == show(size)
+        declared = axes[self.axis].replace(" ", "") if self.axis < len(axes) else ""
+        return "->" in header and declared == show(size).replace(" ", "")
 
     def projected(self, name: str, shape: Shape, wanted: Size) -> Help | None:
         """The projection of a side by the layer whose channels are on this axis."""

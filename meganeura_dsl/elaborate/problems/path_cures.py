@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import Help
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.layout_cures import NO_CHANNELS
 from meganeura_dsl.elaborate.problems.shape_cures import is_written
 from meganeura_dsl.symbolic.size import Size, show, substitute
 from meganeura_dsl.syntax.problems.block_text import block_before
@@ -50,6 +51,30 @@ def path_cure(
                 f"if {found['condition']} or {differing}:",
             )
     return None
+
+
+def narrowed(span: Span, sizes: tuple[Size, Size], path: Sequence[str]) -> Help | None:
+    """The `if` around, with the question whether two numbers of channels are equal as well.
+
+    `span` is where the sides meet, and `path` are the conditions that hold. None for sizes of
+    places, and for an `if` that binds more than a name or whose condition does not hold.
+    """
+    first, second = map(show, sizes)
+    if not (first.isidentifier() and second.isidentifier()) or {first, second} & NO_CHANNELS:
+        return None
+    before, _, line = block_before(span.source.text[: span.start]).rpartition("\n")
+    found = re.search(r"\n(?P<indent> +)if (?P<condition>[^\n#]+?):[^\n]*$", before)
+    if found is None or not re.match(rf"{found['indent']} +\w+ *=", line):
+        return None
+    condition = found["condition"]
+    if condition.replace(" ", "") not in {each.replace(" ", "") for each in path}:
+        return None
+    asked = f"({condition})" if " or " in condition else condition
+    return Help(
+        f"nothing makes {first} and {second} equal on this path: let it be taken only where they "
+        "are",
+        f"if {asked} and {first} == {second}:",
+    )
 
 
 def other_question(

@@ -12,7 +12,7 @@ from meganeura_dsl.elaborate.problems import join_cures
 from meganeura_dsl.elaborate.problems.argument_cures import to_float
 from meganeura_dsl.elaborate.problems.limit_problems import TooManyAxes, TooManyElements
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.origin_cures import filled_cure
+from meganeura_dsl.elaborate.problems.origin_cures import filled_cure, kernel_cure
 from meganeura_dsl.elaborate.problems.part_cures import (
     ended_part,
     last_place,
@@ -267,6 +267,9 @@ def refusal(
         )
         if cure is None and len(operands) == 2:
             cure = filled_cure(operands, (condition.left, condition.right))
+        if cure is None and reason.endswith("reads its own channels"):
+            is_whole = condition.right == operands[1].type.shape[1]
+            cure = kernel_cure(code, condition.left, location.span) if is_whole else None
         if cure is None and around is not None and condition.operator == "==":
             cure = skip_cure(code, operands, around, same)
         return TypeRuleBroken(location, advice, found, cure)

@@ -115,7 +115,7 @@ def kept_width(
         f"a residual keeps the size: the last layer makes {show(found)}, and `{name}` has "
         f"{show(wanted)}, as is returned"
     )
-    return Help(words, f"{layer['begin']}{show(wanted)}{layer['rest']}")
+    return Help(words, f"{layer['begin']}{_spaced(wanted)}{layer['rest']}")
 
 
 def made_width(

@@ -37,7 +37,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import (
 from meganeura_dsl.elaborate.values import Tensor, is_assumed_tensor, is_size, is_tensor, show_shape
 from meganeura_dsl.ir import ops
 from meganeura_dsl.symbolic.assumptions import Compare
-from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.symbolic.size import Size, product, show
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.problems.block_text import split_top
 
@@ -385,8 +385,9 @@ def _labels_problem(
             return LabelsMismatch(location, *shapes, words, cure, is_stretched=False)
         return LabelsMismatch(location, *shapes, axis, cure, is_stretched=1 in sizes)
     written = " ".join(location.span.text.split())
-    call = re.fullmatch(r"\w+\((?P<prediction>.+), (?P<target>\w+)\)", written)
-    names = (call["target"], call["prediction"]) if call else ("target", "prediction")
+    call = re.fullmatch(r"\w+(?:\([^()]*\))?\((.+)\)", written)
+    given = split_top(call[1]) if call else []
+    names = (given[1], given[0]) if len(given) == 2 else ("target", "prediction")
     sides = side_of(names[0], labels.type.shape), side_of(names[1], logits.type.shape)
     known = {axis for side in sides for axis in side.axes}
     stretched = {mismatch.wanted, mismatch.found} if mismatch.axis is not None else {1}
@@ -423,6 +424,9 @@ def _of_values(
     target, prediction = (each.type.shape for each in pair)
     at = mismatch.axis
     if at is None or len(target) != len(prediction):
+        joined = _joined_axes(pair, names)
+        if joined is not None:
+            return joined
         ranks = f"{len(target)} and {len(prediction)} axes"
         return Help(f"they have {ranks}: compute both with one shape, as nothing is stretched")
     sizes = target[at], prediction[at]
@@ -436,6 +440,24 @@ def _of_values(
             "take the part\nthat is meant, or have the layers make as many"
         )
     )
+
+
+def _joined_axes(pair: tuple[Tensor, Tensor], names: tuple[str, str]) -> Help | None:
+    """The side of more axes with those behind the first joined, if the other has as many of them.
+
+    None unless these axes have numbers.
+    """
+    sides = sorted(zip(pair, names, strict=True), key=lambda each: each[0].type.rank)
+    (flat, _), (whole, name) = sides
+    first, *others = whole.type.shape
+    if flat.type.rank != 2 or not all(isinstance(each, int) for each in others):
+        return None
+    code = side_of(name, whole.type.shape).moved(
+        "rearrange", (show(first), " * ".join(map(show, others)))
+    )
+    if flat.type.shape != (first, product(others)) or code is None:
+        return None
+    return Help(f"the other side has these {show(product(others))} on one axis: join them", code)
 
 
 def _are_classes(labels: Tensor, logits: Tensor) -> bool:

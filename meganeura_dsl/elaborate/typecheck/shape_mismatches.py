@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.problems.axis_calls import other_layout
 from meganeura_dsl.elaborate.problems.gather_cures import one_of_each_row
 from meganeura_dsl.elaborate.problems.head_cures import unmerged_cure
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.path_cures import other_question, path_cure
+from meganeura_dsl.elaborate.problems.path_cures import narrowed, other_question, path_cure
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact, helpful_facts
 from meganeura_dsl.elaborate.problems.sequence_cures import tokens_last_cure
 from meganeura_dsl.elaborate.problems.shape_cures import elementwise_cure, side_of
@@ -98,6 +98,7 @@ def shape_mismatch(
         if asked is not None:
             location, cure, met = frame.location(asked[0]), asked[1], span
         cure = cure or path_cure(span, names, sizes, frame.choices.words)
+        cure = cure or narrowed(span, sizes, frame.choices.words)
     cure = cure or _general_cure(shown, changed, sizes, on_a_path=bool(frame.choices.words))
     return ShapeMismatch(
         location, operator, shown[0], shown[1], example, changed, ", ".join(axes), cure, met

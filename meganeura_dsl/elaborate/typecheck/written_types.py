@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.undecided import UndecidableError
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import ROUNDED
 from meganeura_dsl.elaborate.values import Axes, ElabValue, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size
@@ -71,12 +72,18 @@ def declared_types(
     return tuple(types)
 
 
+_OF_DATA = (
+    "a part of a size of the data is a quotient of whole numbers, as `d // 2` or `3 * d // 4`"
+)
+
+
 @contextmanager
 def without_configuration(location: Location) -> Generator[None]:
     """Reports values that depend on a configuration as a `ProblemError` at `location`."""
     try:
         yield
     except UndecidableError as error:
+        cure = _OF_DATA if error.reason == ROUNDED else ""
         raise ProblemError(
-            UnknownConfiguration(location, "a configuration that is known", error.reason)
+            UnknownConfiguration(location, "a configuration that is known", error.reason, cure)
         ) from error

@@ -72,9 +72,10 @@ def _assign(target: ast.Name, value: ElabValue, frame: Frame, text: str = "...")
         cure = _one_of(target, value, text, frame)
         raise ProblemError(WrongKind(location, "one value for one name", found, cure))
     if isinstance(value, BlockValue):
-        cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
         wanted, found = "a tensor or a number to name", describe(value)
         span = value.span or target.span
+        text = f"a layer is declared, and then applied as `x |> {target.text}`"
+        cure = Help(text, f"layer {target.text}: {' '.join(span.text.split())}")
         raise ProblemError(WrongKind(frame.location(span), wanted, found, cure))
     value = frame.names[target.text] = bound_value(frame, target.span, target.text, value)
     bound = {target.text: value}
