@@ -6,6 +6,8 @@ LEARNING_RATE = "learning_rate"
 """The input of a training step that has the learning rates: an f32 scalar, or one for each."""
 STATES = "optimizer."
 """The prefix of the names of optimizer states."""
+BEGUN = ".begun"
+"""The end of the name of a cache that says whether the one named before it has begun."""
 RECORDED = ("kind", "step", "epoch", LEARNING_RATE, "steps_per_second")
 """Entries of a run's records beside its loss and its metrics."""
 OPTIMIZERS = (

@@ -19,15 +19,15 @@ class CacheInTraining(LocatedProblem, code="E0318", topic="cache"):
 
 
 class CacheNotCleared(LocatedProblem, code="E0319", topic="cache"):
-    """A cache begins as another value than zeros."""
+    """A cache begins as something else than one number."""
 
     name: str
 
     def report(self) -> Report:
         return self.words(
-            f"the cache `{self.name}` begins as zeros",
-            "another first value",
-            cure=Help("leave the first value out"),
+            f"the cache `{self.name}` does not begin as one number",
+            "numbers that are drawn or differ",
+            cure=Help("begin as zeros, ones or a number, or take the first value as an input"),
         )
 
 

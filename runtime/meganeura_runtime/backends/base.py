@@ -11,6 +11,7 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, rebuild
 from meganeura_dsl.ir.interpreter import FeedError, storage_type
 from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.reserved_names import BEGUN
 from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.backends.session_guard import Closing, Guard, Guarded, SessionError
 
@@ -101,9 +102,14 @@ class Session(Guarded):
         return wish
 
     def write(self, name: str, array: Array) -> None:
-        """Give a parameter or state its value; raises `FeedError` for another name or type."""
+        """Give a parameter or state its value; raises `FeedError` for another name or type.
+
+        A cache that is given one has begun.
+        """
         self._put(name, fitting(name, self._persistent, array))
         self._missing.pop(name, None)
+        if name + BEGUN in self._caches:
+            self._put(name + BEGUN, np.ones((), np.int32))
 
     def read(self, name: str) -> Array:
         """The value of a parameter or state after all steps so far, in its shape and type.

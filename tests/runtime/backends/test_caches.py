@@ -397,3 +397,67 @@ def test_a_cache_need_not_be_read_nor_updated(
                 found = session.step({"x": x})["output"]
                 np.testing.assert_allclose(found, expected, rtol=1e-6)
                 np.testing.assert_array_equal(session.read(name), x if is_updated else start)
+
+
+BEGUN = """\
+block Most()(x: [n, 4]) -> [n, 4]:
+  cache most: [n, 4] = -1e30
+  cache left: i32[n] = 3
+  update most = maximum(most, x)
+  update left = left - 1
+  return most + f32(left[0])
+
+block Net()(x: [n, 4]) -> [n, 4], [n, 4]:
+  layer deep: Most()
+  once = x |> deep
+  layer inner: Most()
+  y = x
+  scan _t in 0..3:
+    y = (y - 1) |> inner
+  return once + 2 * ((x - 1) |> deep), y
+
+model net = Net()
+"""
+
+
+@pytest.mark.parametrize("device", effort(DEVICES[::2], DEVICES))
+def test_a_cache_begins_as_its_number(device: str, rules: RewriteOptions, tmp_path: Path) -> None:
+    """Applied twice in a call, and in a scan; also after `reset`, and not where it was written."""
+    graph = elaborated(BEGUN, tmp_path, n=2).graph
+    rows = -np.arange(1, 17, dtype=np.float32).reshape(2, 2, 4)
+
+    class Most:
+        """Two caches."""
+
+        def __init__(self, most: float) -> None:
+            self.most, self.left = np.full((2, 4), most), 3
+
+        def __call__(self, x: Array) -> Array:
+            self.most, self.left = np.maximum(self.most, x), self.left - 1
+            return self.most + self.left
+
+    with open_inference(graph, choose_device(device).open, rules) as session:
+        for start in (-1e30, -3.0, -1e30):
+            session.reset()
+            deep, inner = Most(start), Most(-1e30)
+            if start != -1e30:
+                session.write("deep.most", np.full((2, 4), start, np.float32))
+            for x in (*rows, *rows[::-1]):
+                y, found = x, session.step({"x": x})
+                once = deep(x) + 2 * deep(x - 1)
+                for _ in range(3):
+                    y = inner(y - 1)
+                np.testing.assert_allclose(found["output0"], once, rtol=1e-6)
+                np.testing.assert_allclose(found["output1"], y, rtol=1e-6)
+            np.testing.assert_allclose(session.read("deep.most"), deep.most, rtol=1e-6)
+            saved = session.persistent()
+            again = np.array(session.step({"x": rows[0]})["output0"])
+            session.reset()
+            session.load(saved)
+            np.testing.assert_array_equal(session.step({"x": rows[0]})["output0"], again)
+        session.reset()
+        session.load(saved | {"deep.most.begun": np.zeros((), np.int32)})
+        deep = Most(-1e30)
+        deep.left = int(saved["deep.left"][0])
+        once = deep(rows[0]) + 2 * deep(rows[0] - 1)
+        np.testing.assert_allclose(session.step({"x": rows[0]})["output0"], once, rtol=1e-6)

@@ -30,9 +30,21 @@ from meganeura_dsl.elaborate.typecheck.expected_kinds import evaluate_tensor
 from meganeura_dsl.elaborate.typecheck.tensor_values import cast, require_fit
 from meganeura_dsl.elaborate.typecheck.written_types import dtype_of, shape_of
 from meganeura_dsl.elaborate.values import ElabValue, Tensor, is_tensor
-from meganeura_dsl.ir.graph import Origin
-from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, holds, spell
-from meganeura_dsl.ir.ops.primitive.leaf import Kind
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Builder, Origin
+from meganeura_dsl.ir.initializers import (
+    Full,
+    Initializer,
+    Ones,
+    Sinusoids,
+    Zeros,
+    fits,
+    holds,
+    spell,
+)
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.primitive.leaf import Kind, Number
+from meganeura_dsl.ir.reserved_names import BEGUN
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_dsl.symbolic.conditions import Compare
@@ -87,6 +99,9 @@ def declare_parameter(statement: ast.Declare, frame: Frame) -> None:
             leaf = frame.state.declare(info, frame.label)
         except ProblemError as error:
             raise _of_input(error, frame) from error
+        number = _number_of(initializer, dtype)
+        if info.kind == "cache" and number:
+            leaf = _begun(info, number, frame)
     if "." not in relative:
         frame.own.add(relative)
         frame.names[relative] = leaf
@@ -128,6 +143,9 @@ def _check_fit(
 ) -> None:
     """Raise `ProblemError` unless a parameter of this type can begin so, for every size."""
     location, name = frame.location(statement.span), statement.path.span.text
+    if statement.kind == "cache" and _number_of(initializer, type_.dtype) is None:
+        place = frame.location((statement.initial or statement).span)
+        raise ProblemError(CacheNotCleared(place, name))
     if not holds(type_.dtype, initializer):
         words = {DType.BOOL: "`zeros` or `ones`"}.get(type_.dtype, "a whole number up to 2**24")
         wanted = f"it begins as {words}"
@@ -152,8 +170,6 @@ def _initializer(statement: ast.Declare, frame: Frame, name: str) -> Initializer
     given, node = frame.initials.get(name), statement.initial
     if given is not None:
         return given
-    if statement.kind == "cache":
-        return _cleared(statement, frame)
     if node is None:
         if statement.kind == "param":
             raise ProblemError(MissingInitial(frame.location(statement.span), name, ""))
@@ -172,12 +188,41 @@ def _initializer(statement: ast.Declare, frame: Frame, name: str) -> Initializer
     return initializer
 
 
-def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
-    """The first value of a cache, which is never another one."""
-    node = statement.initial
-    if node is not None and node.span.text not in ("zeros", "zeros()"):
-        raise ProblemError(CacheNotCleared(frame.location(node.span), statement.path.span.text))
-    return Zeros()
+def _number_of(initializer: Initializer, dtype: DType) -> Number | None:
+    """The number that all elements begin as, if they begin as one."""
+    match initializer:
+        case Zeros():
+            number = 0.0
+        case Ones():
+            number = 1.0
+        case Full(number):
+            pass
+        case _:
+            return None
+    if dtype is DType.BOOL:
+        return number != 0
+    return number if dtype.is_float else int(number)
+
+
+def _begun(info: ParameterInfo, number: Number, frame: Frame) -> Tensor:
+    """The value of a cache that begins as this number.
+
+    A session clears what it keeps, so a cache beside it says whether it was kept before.
+    """
+    state, build = frame.state, frame.build
+    name, of = info.name + BEGUN, TensorType(DType.I32, ())
+    flag = ParameterInfo(name, of, "cache", DType.I32.value, Zeros(), info.location)
+    is_first = build.add(ops.Compare("eq"), state.declare(flag, frame.label), _whole(build, 0))
+    kept, first = state.current(info.name), full(build, info.type, number)
+    if info.type.shape:
+        is_first = build.add(ops.Broadcast(info.type.shape, ()), is_first)
+    value = build.add(ops.Where(), is_first, first, kept)
+    state.body.updates |= {info.name: value, flag.name: _whole(build, 1)}
+    return value
+
+
+def _whole(build: Builder, number: int) -> Tensor:
+    return full(build, TensorType(DType.I32, ()), number)
 
 
 def set_update(statement: ast.Update, frame: Frame) -> None:

@@ -230,8 +230,8 @@ DECLARED = {
     "cache w: [n, 3]": ("f32[n, 3]", "cache", "f32", Zeros()),
     "cache w: [n, 3] = zeros": ("f32[n, 3]", "cache", "f32", Zeros()),
     "cache w: [n, 3] = zeros()": ("f32[n, 3]", "cache", "f32", Zeros()),
-    "cache w: [n, 3] = ones": "the cache `w` begins as zeros",
-    "cache w: [n, 3] = 0": "the cache `w` begins as zeros",
+    "cache w: [n, 3] = 0": ("f32[n, 3]", "cache", "f32", Full(0.0)),
+    "cache w: [n, 3] = normal(0.1)": "the cache `w` does not begin as one number",
 }
 
 
@@ -246,6 +246,17 @@ def test_what_is_declared_has_a_type_a_kind_and_a_first_value(line: str) -> None
         elaboration = elaborate_model(result.program, "net")
         (info,) = (*elaboration.parameters, *elaboration.caches)
         assert (str(info.type), info.kind, info.stored, info.initializer) == wanted
+
+
+def test_a_cache_beside_another_says_that_it_has_begun() -> None:
+    text = "block Net()(x: [n, 3]) -> [n, 3]:\n  cache w: [n, 3] = FIRST\n  return x + w\n"
+    found = {}
+    for first in ("ones", "-1e30", "0"):
+        source = Source("net.mgn", text.replace("FIRST", first) + "model net = Net()\n")
+        caches = elaborate_model(pipeline.check(source, lambda _: None).program, "net").caches
+        found[first] = [f"{each.name}: {each.type}" for each in caches]
+    begun = ["w: f32[n, 3]", "w.begun: i32[]"]
+    assert found == {"ones": begun, "-1e30": begun, "0": begun[:1]}
 
 
 def test_a_parameter_that_this_configuration_does_not_have() -> None:
