@@ -18,6 +18,9 @@ from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
     relu_backward_from_output,
 )
 from meganeura_runtime.backends.webgpu.passes.rematerialize import rematerialize
+from meganeura_runtime.backends.webgpu.passes.strided_to_interior_pad import (
+    strided_to_interior_pad,
+)
 from meganeura_runtime.backends.webgpu.passes.support import SUPPORT
 
 Pass = Callable[[Graph, Target], Graph]
@@ -32,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_attention,
     expand_unsupported,
     relu_backward_from_output,
+    strided_to_interior_pad,
     channels_last_layout,
     matvec_to_reduction,
     legalize,

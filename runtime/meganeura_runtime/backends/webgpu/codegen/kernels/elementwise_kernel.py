@@ -18,9 +18,12 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import variable
 from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
-from meganeura_runtime.backends.webgpu.config.limits import Target
+from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 
-WORKGROUP = 64
+WORKGROUP, LARGE_WORKGROUP = 64, 256
+"""Invocations of a workgroup: of 64, a large GPU reads memory at two thirds of its rate."""
+MANY_INVOCATIONS = 1 << 16
+"""Invocations for which a large workgroup is worth that a small kernel cannot share its launch."""
 
 
 def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
@@ -29,7 +32,8 @@ def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     wide = are_many_vec4s(count, target)
     each = 4 if wide else 1
     make = Expressions()
-    launch = Launch(count // each, WORKGROUP, target)
+    many = target.style is Style.GPU and count // each >= MANY_INVOCATIONS
+    launch = Launch(count // each, LARGE_WORKGROUP if many else WORKGROUP, target)
     emitter = WgslEmitter(memory.halves)
     axis, exists = launch.declare(emitter, "i")
     elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]

@@ -52,6 +52,8 @@ FEW_ROWS, SOME_ROWS = 128, 1024
 """Rows so few that they are done the sooner, the less each lane does."""
 LONG = 256
 """Terms that one invocation should not sum alone."""
+LONG_ABREAST = 48
+"""The same for an invocation that takes four neighbouring rows."""
 SECTOR = 16
 """Halves in a sector of the cache of a GPU, which it reads as a whole."""
 ABREAST, BUSY_TEAMS = 8, 256
@@ -103,7 +105,8 @@ def row_reduction_of(anchor: Value, target: Target) -> RowReduction | None:
     shape = concrete_shape(anchor.operands[0].type.shape)
     terms = prod(shape[axis] for axis in axes)
     rows = RowReduction(prod(shape) // terms, terms, len(shape) - 1 in axes, shape, axes)
-    alone = not rows.contiguous and rows.count > MANY_COLUMNS and terms <= LONG
+    longest = LONG_ABREAST if rows_abreast(rows, [anchor], target) > 1 else LONG
+    alone = not rows.contiguous and rows.count > MANY_COLUMNS and terms <= longest
     return None if alone or terms < FEWEST_TERMS else rows
 
 
