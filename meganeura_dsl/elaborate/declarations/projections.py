@@ -50,9 +50,8 @@ def _others(statement: ast.Project, path: str, frame: Frame) -> Mapping[str, Map
     """For each other layer that the value names, its tensors by the names of those of this one."""
     found: dict[str, Mapping[str, str]] = {}
     location, known = frame.location(statement.span), frame.state.body.parameters
-    for name, other in layers_named(statement.value, frame).items():
-        if name != path:
-            is_named = is_layer(path, frame)
-            one = source_path(statement.path, path, frame) if is_named else frame.join(path)
-            found[name] = dict(pairs(one, other, known, location))
+    for name, other in layers_named(statement.value, frame, but=path).items():
+        is_named = is_layer(path, frame)
+        one = source_path(statement.path, path, frame) if is_named else frame.join(path)
+        found[name] = dict(pairs(one, other, known, location))
     return found

@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.problem import ProblemsError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
@@ -15,7 +15,7 @@ from meganeura_dsl.ir.objectives import Moved, reached
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
-from meganeura_dsl.pipeline import Program, elaborate_train
+from meganeura_dsl.pipeline import Program, elaborate_train, load_text
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
@@ -380,3 +380,34 @@ def test_a_projection_is_not_parted_from_its_move() -> None:
 def test_in_evaluation_nothing_is_projected() -> None:
     graph = forward(f"minimize a * x\n{PROJECT}\nmetric new = a", training=False)
     assert taken(graph) == {"loss": A * X, "new": A}
+
+
+NET = """\
+block Net()(x: [n, 1]) -> [n, 1]:
+  return x |> fc: linear(1)
+
+model net = Net()
+model slow = Net()
+
+train fit(data: [batch, 1]):
+  minimize mean(data |> net)
+  project net = PROJECTED
+"""
+
+
+def test_weights_of_a_model_without_a_label_are_projected() -> None:
+    program = load_text(Source("fit.mgn", NET.replace("PROJECTED", "minimum(net, 0.625)")))
+    graph = elaborate_train(program, "fit", sizes={"batch": 1}, training=True).graph
+    ones = {"data": [[2.0]], "fc.weight": [[1.0]], "fc.bias": [1.0]}
+    given = {name: np.asarray(each, np.float64) for name, each in ones.items()}
+    moved = Interpreter(training_step(graph, SGD), Precision.DOUBLE).run(given).updates
+    assert {name: float(each.reshape(())) for name, each in moved.items()} == {
+        "fc.weight": 1 - 2 * RATE,
+        "fc.bias": 0.625,
+    }
+
+
+def test_another_model_without_a_label_is_told_to_have_one() -> None:
+    with pytest.raises(ProblemsError) as caught:
+        load_text(Source("fit.mgn", NET.replace("PROJECTED", "net - 0.1 * slow")))
+    assert "model slow = slow: Net()" in str(caught.value)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer, UnlikeLayers
 from meganeura_dsl.elaborate.problems.location import Location
@@ -82,6 +82,12 @@ def source_path(path: ast.Path, relative: str, frame: Frame) -> str:
         label = declared[1].call.label
         if label is not None:
             return label.span.text
+        name, call = declared[1].name.text, declared[1].call.span.text
+        cure = Help(
+            "name its weights by a label", f"model {name} = {name}: {' '.join(call.split())}"
+        )
+        reason = "has no label, so that its weights stand beside those of others"
+        raise frame.refuse(path.span, f"the model `{name}`", reason, cure)
     known = tuple(frame.layers)
     raise ProblemError(UnknownName(frame.location(path.span), relative, "layer", known))
 
@@ -122,15 +128,16 @@ def update_layer(statement: ast.Update, relative: str, frame: Frame) -> None:
             state.body.averaged[name] = location
 
 
-def layers_named(value: ast.Expression, frame: Frame) -> dict[str, str]:
-    """Returns the full paths of the layers and models that a value names by themselves."""
+def layers_named(value: ast.Expression, frame: Frame, but: str = "") -> dict[str, str]:
+    """Returns the full paths of the layers and models that a value names, except one, as such."""
     nodes = list(walk(value))
     paths = (ast.Attribute, ast.Spliced)
     inner = {id(each) for node in nodes if isinstance(node, paths) for each in walk(node.base)}
     return {
         node.text: source_path(ast.Path(node.span, (node.text,)), node.text, frame)
         for node in nodes
-        if isinstance(node, ast.Name) and id(node) not in inner and is_layer(node.text, frame)
+        if isinstance(node, ast.Name) and id(node) not in inner and node.text != but
+        if is_layer(node.text, frame)
     }
 
 
