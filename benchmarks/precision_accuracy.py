@@ -1,12 +1,12 @@
-"""The cost in accuracy of training in bfloat16: three models in f32 and bf16, over several seeds.
+"""The cost in accuracy of training in bfloat16: five models in f32 and bf16, over several seeds.
 
     python -m benchmarks.precision_accuracy [--device xla] [--seeds 5] [--precisions f32,bf16]
         [--only NAME] [--epochs N] [--jobs 4] [-o FILE]
 
 The models and their `train` blocks are those of the standard library: a residual network on the
-embedded digits, Whisper's encoder on nine words of synthetic speech, and a decoder on the text of
-the documentation. A seed decides the initial values, the order of the examples and the noise. The
-table has the mean and the standard deviation over the seeds of what is measured on held-out
+embedded digits, Whisper's encoder on nine words of synthetic speech, a decoder on the text of the
+documentation, a vision transformer on the digits, and a U-Net on their noise. A seed decides the
+initial values, the order of the examples and the noise. The table has the mean and the standard deviation over the seeds of what is measured on held-out
 examples at the end, and the difference of the means in units of its standard error; values of up
 to about 2 are what chance gives. Each process of `--jobs` trains one model with one seed.
 """
@@ -77,6 +77,8 @@ WORKLOADS = (
     Workload("digits, residual network", "digits_cnn", "", "accuracy", 12, embedded),
     Workload("nine spoken words, Whisper's encoder", "whisper", "words", "accuracy", 12, spoken),
     Workload("text, decoder of the Llama family", "lm", "text", "loss", 4, written),
+    Workload("digits, vision transformer", "vit", "digits", "accuracy", 12, embedded),
+    Workload("noise of digits, U-Net", "unet", "denoise", "loss", 12, embedded),
 )
 
 
