@@ -6,9 +6,10 @@
 The models and their `train` blocks are those of the standard library: a residual network on the
 embedded digits, Whisper's encoder on nine words of synthetic speech, a decoder on the text of the
 documentation, a vision transformer on the digits, and a U-Net on their noise. A seed decides the
-initial values, the order of the examples and the noise. The table has the mean and the standard deviation over the seeds of what is measured on held-out
-examples at the end, and the difference of the means in units of its standard error; values of up
-to about 2 are what chance gives. Each process of `--jobs` trains one model with one seed.
+initial values, the order of the examples and the noise. The table has the mean and the standard
+deviation over the seeds of what is measured on held-out examples at the end, and the difference of
+the means in units of its standard error; values of up to about 2 are what chance gives. Each
+process of `--jobs` trains one model with one seed.
 """
 
 import argparse
