@@ -214,6 +214,9 @@ def _element_of(frame: Frame, value: Tensor) -> _Element:
     known = _known(frame, value)
     if known is not None:
         return _sized(frame, known if value.type == POSITION else _another(frame, known))
+    for scan in frame.state.scans.values():
+        if scan.region.time is value:
+            return _sized(frame, scan.index - scan.start)
     source = _moved_from(frame, value)
     found = _computed(frame, value) if source is None else _element_of(frame, source)
     if found.size is not None and value.type == POSITION:

@@ -54,6 +54,9 @@ def cast(frame: Frame, span: Span, value: Tensor, dtype: DType) -> Tensor:
     number = _whole_number(value) if dtype is DType.I32 else None
     if number is not None:
         return scalar(frame, span, number, dtype, value.type.shape)
+    written = _written(value) if dtype is DType.I32 else None
+    if written is not None:
+        return broadcast(frame, span, written, value.type.shape, ())
     return frame.add(span, ops.Cast(dtype), value)
 
 
@@ -67,6 +70,16 @@ def _whole_number(value: Tensor) -> Size | None:
             number
         ) < EXACT and number == int(number):
             return int(number)
+        case _:
+            return None
+
+
+def _written(value: Tensor) -> Tensor | None:
+    """The whole number of the graph that fills a tensor of floats, as the index of a scan."""
+    match value.op:
+        case ops.Broadcast(axes=()) if isinstance(value.operands[0].op, ops.Cast):
+            (source,) = value.operands[0].operands
+            return source if source.type.dtype is DType.I32 else None
         case _:
             return None
 

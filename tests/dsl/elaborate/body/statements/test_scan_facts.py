@@ -19,7 +19,43 @@ block Word()(token: i32[n]) -> [n, 6]
 
 """
 
+PLACE = """\
+block Place()(x: [n, 6], place: i32[]) -> [n, 6]
+    where 0 <= place, place < 6:
+  return x + 0.1 * f32(place)
+
+"""
+
 PROVED = {
+    "the index for each example": """\
+block Use(k)(x: [n, 6]) -> [n, 6]
+    where k <= 6:
+  layer w: Word()
+  h = x
+  scan t in 0..k:
+    h = h + (i32(full([n], t)) |> w)
+  return h
+""",
+    "the index of a scan that begins late": PLACE
+    + """\
+block Use(k)(x: [n, 6]) -> [n, 6]
+    where k <= 7:
+  layer w: Place()
+  h = x
+  scan t in 1..k:
+    h = h |> w()(t - 1)
+  return h
+""",
+    "the index from the end": PLACE
+    + """\
+block Use(k)(x: [n, 6]) -> [n, 6]
+    where k <= 6:
+  layer w: Place()
+  h = x
+  scan t in 0..k:
+    h = h |> w()(k - 1 - t)
+  return h
+""",
     "a slice of an iteration": """\
 block Use()(ids: i32[n, s]) -> [n, 6]
     where 0 <= ids, ids < 6:
@@ -82,6 +118,24 @@ block Use(steps)(first: i32[n], x: [n, 6]) -> [n, 6]
 }
 
 REFUSED = {
+    "the index of one iteration more": """\
+block Use(k)(x: [n, 6]) -> [n, 6]
+    where k <= 7:
+  layer w: Word()
+  h = x
+  scan t in 0..k:
+    h = h + (i32(full([n], t)) |> w)
+  return h
+""",
+    "an index that begins late": """\
+block Use(k)(x: [n, 6]) -> [n, 6]
+    where k <= 7:
+  layer w: Word()
+  h = x
+  scan t in 1..k:
+    h = h + (i32(full([n], t)) |> w)
+  return h
+""",
     "one more in each iteration": """\
 block Use(steps)(first: i32[n]) -> [n, 6]
     where 0 <= first, first < 6:
