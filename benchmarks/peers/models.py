@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["images", "sounds", "tokens"]
+FIXED = ("vit", "swin")
+"""Modules whose blocks say the size of their image themselves."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Model:
     def sizes(self) -> Mapping[str, int]:
         """The sizes of its input beside the batch, as its block calls them."""
         match self.kind:
-            case "images" if self.module == "vit":
+            case "images" if self.module in FIXED:
                 return {}
             case "images":
                 return {"h": self.size, "w": self.size}
@@ -67,6 +69,49 @@ RESNET = {"depths": [2, 2, 2, 2]}
 BOTTLENECKS = {"depths": [3, 4, 6, 3], "expansion": 4}
 WHISPER = {"d": 384, "heads": 6, "layers": 4, "ffn": 1536}
 
+MOBILENET = [
+    [3, 16, 16, 0, 0, 1],
+    [3, 64, 24, 0, 0, 2],
+    [3, 72, 24, 0, 0, 1],
+    [5, 72, 40, 24, 0, 2],
+    [5, 120, 40, 32, 0, 1],
+    [5, 120, 40, 32, 0, 1],
+    [3, 240, 80, 0, 1, 2],
+    [3, 200, 80, 0, 1, 1],
+    [3, 184, 80, 0, 1, 1],
+    [3, 184, 80, 0, 1, 1],
+    [3, 480, 112, 120, 1, 1],
+    [3, 672, 112, 168, 1, 1],
+    [5, 672, 160, 168, 1, 2],
+    [5, 960, 160, 240, 1, 1],
+    [5, 960, 160, 240, 1, 1],
+]
+BERT = {"vocabulary": 30522, "positions": 512, "d": 768, "layers": 12, "heads": 12, "ffn": 3072}
+DENSENET = {"growth": 32, "depths": [6, 12, 24, 16]}
+
+UNTUNED = (
+    Model(
+        "mobilenet_v3_large",
+        "mobilenet_v3",
+        "MobileNetV3",
+        {"layers": MOBILENET, "last": 1280, "dropout": 0.0},
+        "images",
+        224,
+    ),
+    Model(
+        "efficientnet_b0",
+        "efficientnet",
+        "EfficientNet",
+        {"dropout": 0.0, "drop_path": 0.0},
+        "images",
+        224,
+    ),
+    Model("densenet121", "densenet", "DenseNet", DENSENET, "images", 224),
+    Model("swin_t", "swin", "Swin", {}, "images", 224),
+    Model("bert", "bert", "Guesses", BERT, "tokens", 128),
+)
+"""Models for which no kernel was tuned. PyTorch's are those of its libraries, and JAX has none."""
+
 LARGE = (
     Model("resnet18", "resnet", "ResNet", RESNET, "images", 224),
     Model(
@@ -90,6 +135,7 @@ LARGE = (
         "images",
         224,
     ),
+    *UNTUNED,
 )
 """The models of the tables."""
 
@@ -155,5 +201,10 @@ BATCHES: Mapping[str, int] = {
     "gpt2": 4,
     "vit_s": 16,
     "convnext_t": 16,
+    "mobilenet_v3_large": 32,
+    "efficientnet_b0": 32,
+    "densenet121": 16,
+    "swin_t": 16,
+    "bert": 8,
 }
 """The examples of a large batch."""

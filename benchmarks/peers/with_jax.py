@@ -58,6 +58,8 @@ class WithJax:
 
     def _network(self, one: Material) -> Network:
         """The model in the precision."""
+        if one.case.model.block not in NETWORKS:
+            raise Absent("it is not written by hand")
         function, arguments = NETWORKS[one.case.model.block], one.case.model.arguments
 
         def network(weights: State, x: Array) -> tuple[Array, State]:

@@ -21,6 +21,8 @@ from benchmarks.peers.contender import (
     Running,
     Step,
 )
+from benchmarks.peers.models import Model
+from benchmarks.peers.torch_library import LIBRARY
 from benchmarks.peers.torch_models import MODELS, RepVGG
 from meganeura_dsl.ir.graph import Array
 
@@ -169,7 +171,7 @@ class WithTorch:
 
 def network(one: Material, device: str) -> nn.Module:
     """The model with our weights, on the device; RepVGG infers in its fused form."""
-    model = MODELS[one.case.model.block](**one.case.model.arguments)
+    model = _built(one.case.model)
     model.load_state_dict({name: torch.tensor(value) for name, value in one.weights.items()})
     model.train(one.case.trains)
     if isinstance(model, RepVGG) and not one.case.trains:
@@ -177,6 +179,16 @@ def network(one: Material, device: str) -> nn.Module:
             model.fuse()
     model = model.to(device)
     return channels_last(model) if one.case.model.kind == "images" else model
+
+
+def _built(model: Model) -> nn.Module:
+    """The model by hand, or that of a library, which may be missing."""
+    if model.block in MODELS:
+        return MODELS[model.block](**model.arguments)
+    try:
+        return LIBRARY[model.block]()
+    except ImportError as error:
+        raise Absent(str(error)) from error
 
 
 def channels_last(of: Placed) -> Placed:

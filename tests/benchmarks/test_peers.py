@@ -49,16 +49,16 @@ TINY = Model(
 )
 
 
-def test_the_tables_have_seven_models_in_two_batch_sizes() -> None:
+def test_the_tables_have_twelve_models_in_two_batch_sizes() -> None:
     names = [case.name for case in cases(small=False)]
-    assert len(set(names)) == len(names) == 28
+    assert len(set(names)) == len(names) == 48
     chosen = cases(small=False, wanted=("*-b1-train", "gpt2-b4-*"))
     assert [case.name for case in chosen][:3] == [
         "gpt2-b4-train",
         "gpt2-b4-infer",
         "resnet18-b1-train",
     ]
-    assert len(chosen) == 9
+    assert len(chosen) == 14
 
 
 def test_everybody_gets_the_same_weights_and_inputs() -> None:
