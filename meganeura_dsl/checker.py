@@ -214,7 +214,7 @@ class Checker:
             return problem
         assert isinstance(problem, CheckedPerModel)
         example = example_expectation(self.module, block, problem.reason)
-        return NothingChecks(problem.location, problem.block, problem.reason, example)
+        return NothingChecks(problem.location, problem.block, problem.reason, example, problem.form)
 
     def _types_around(self, span: Span) -> tuple[tuple[str, TensorType], ...]:
         """The types of what the declaration around a place binds, in the order of the text."""

@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.body.blocks.block_arguments import require_block_fits
 from meganeura_dsl.elaborate.body.blocks.bodies import run_body
 from meganeura_dsl.elaborate.body.elaborator import ELABORATOR
+from meganeura_dsl.elaborate.declarations.loop_ends import with_last_apart
 from meganeura_dsl.elaborate.declarations.stated_facts import (
     condition_of,
     preceding_where,
@@ -28,7 +29,11 @@ from meganeura_dsl.elaborate.scope.proof import Proof, ProofPath
 from meganeura_dsl.elaborate.scope.recovery import Recovery
 from meganeura_dsl.elaborate.scope.scope import MODES, ElaborationState, Elaborator, Frame
 from meganeura_dsl.elaborate.scope.state import Context
-from meganeura_dsl.elaborate.scope.undecided import NeedsInliningError, UndecidableError
+from meganeura_dsl.elaborate.scope.undecided import (
+    ByIterationError,
+    NeedsInliningError,
+    UndecidableError,
+)
 from meganeura_dsl.elaborate.typecheck.conditions import clause_condition_on_path
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     Alternative,
@@ -207,7 +212,9 @@ class Prover:
                 blocks |= state.body.applied.blocks
                 hands_on |= bool(state.values.unconstrained_indices)
         except UndecidableError as error:
-            return CheckedPerModel(Location(block.name.span), block.name.text, error.reason), None
+            form = with_last_apart(error.node, block) if isinstance(error, ByIterationError) else ""
+            place, name = Location(block.name.span), block.name.text
+            return CheckedPerModel(place, name, error.reason, form), None
         except ProblemError as error:
             return with_clause(error.problem, block), None
         except OutOfWorkError as error:

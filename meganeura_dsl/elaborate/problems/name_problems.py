@@ -413,9 +413,20 @@ class CheckedPerModel(LocatedProblem, code="N0001", topic="proof", severity=Seve
 
     block: str
     reason: str
+    form: str = ""
+    """A form of it that is proved at once."""
 
     def report(self) -> Report:
-        return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
+        return self.words(
+            f"`{self.block}` is checked in each model that uses it",
+            self.reason,
+            remarks=proved_at_once(self.form),
+        )
+
+
+def proved_at_once(form: str) -> tuple[Remark, ...]:
+    """The remark on a form that is proved at once, if there is one."""
+    return (Remark("proved at once", form),) if form else ()
 
 
 class KindMismatch(LocatedProblem, code="E0220", topic="kind"):

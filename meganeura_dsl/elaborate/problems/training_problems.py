@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.problem import (
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.elaborate.problems.location import LocatedProblem
+from meganeura_dsl.elaborate.problems.name_problems import proved_at_once
 
 
 class ExpectationFailed(LocatedProblem, code="E0401", topic="expectation"):
@@ -75,11 +76,14 @@ class NothingChecks(LocatedProblem, code="E0404", topic="proof"):
     block: str
     reason: str
     example: str
+    form: str = ""
+    """A form of it that is proved at once."""
 
     def report(self) -> Report:
         return self.words(
             f"nothing checks `{self.block}`",
             f"{self.reason}, and no model uses it",
+            remarks=proved_at_once(self.form),
             cure=Help("say what it maps for one configuration", self.example),
         )
 

@@ -77,3 +77,58 @@ def test_an_error_behind_both_sides_is_told() -> None:
     cut = "    y = x[:, 1:]\n    if i > 0:\n      y = x[:, :d - 1]\n    x = x + y\n"
     head = HEAD.replace("d >= depth", "d >= 2")
     assert [each.code for each in _check(f"{head}{cut}  return x\n").reports] == ["E0301"]
+
+
+APART = "block B(depth, d)(x: [n, d]) -> [n, d] where depth >= 1:\n"
+IN_LOOP = """\
+  for i in 0..depth:
+    if IS_LAST:
+      x = x |> last: linear(d)
+    else:
+      x = x |> l[i]: linear(d) |> relu
+  return x
+"""
+SWAPPED = """\
+  for i in 0..depth:
+    if IS_LAST:
+      x = x |> l[i]: linear(d) |> relu
+    else:
+      x = x |> last: linear(d)
+  return x
+"""
+BEHIND = """\
+  for i in 0..depth - 1:
+    x = x |> l[i]: linear(d) |> relu
+  return x |> last: linear(d)
+"""
+MODEL = "\nmodel b = B(depth=3, d=4)\n"
+
+
+@pytest.mark.parametrize("model", ["", MODEL])
+@pytest.mark.parametrize(
+    ("body", "is_last"),
+    [
+        (IN_LOOP, "i == depth - 1"),
+        (IN_LOOP, "i + 1 == depth"),
+        (IN_LOOP, "i >= depth - 1"),
+        (SWAPPED, "i < depth - 1"),
+        (SWAPPED, "i + 1 < depth"),
+        (SWAPPED, "i != depth - 1"),
+    ],
+)
+def test_a_last_iteration_with_layers_of_its_own_is_told_to_stand_behind_the_loop(
+    body: str, is_last: str, model: str
+) -> None:
+    source = Source("b.mgn", APART + body.replace("IS_LAST", is_last) + model)
+    (report,) = pipeline.check(source, lambda _: None).reports
+    form = "`for i in 0..depth - 1:`, and the last iteration behind it"
+    assert report.code == ("N0001" if model else "E0404")
+    assert form in [each.text for each in report.remarks]
+    assert not pipeline.check(Source("b.mgn", APART + BEHIND + model), lambda _: None).reports
+
+
+@pytest.mark.parametrize("condition", ["i == 1", "i == depth - 2"])
+def test_other_conditions_have_no_such_form(condition: str) -> None:
+    source = Source("b.mgn", APART + IN_LOOP.replace("IS_LAST", condition) + MODEL)
+    (report,) = pipeline.check(source, lambda _: None).reports
+    assert (report.code, report.remarks) == ("N0001", ())
