@@ -69,6 +69,13 @@ def _paths(given: object) -> list[Path]:
     return named
 
 
+def _require_names(given: object, wanted: Mapping[str, TensorType]) -> None:
+    """Raise `TypeError` for inputs that are given without their names."""
+    if given is not None and not isinstance(given, Mapping):
+        names = ", ".join(f'"{name}": ...' for name in wanted if name != COUNTER)
+        raise TypeError(f"inputs are given by their names: {{{names}}}")
+
+
 def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
     """The names that an argument lists; raises `TypeError` for one text, whose letters are none."""
     if isinstance(given, str):
@@ -224,9 +231,11 @@ class Model:
         converted if no value changes its meaning: integers to floats, wide numbers to narrow ones
         that hold them. Each call opens the device anew: to run many, keep a `session`. Raises
         `ProblemError` for inputs that do not fit and as `session` does; `ValueError` for arrays of
-        an element type that no tensor has, or if the model has no weights.
+        an element type that no tensor has, or if the model has no weights; `TypeError` for inputs
+        without their names.
         """
         self._require_values()
+        _require_names(inputs, self.inputs)
         paths = {name: _paths(each) for name, each in (inputs or {}).items()}
         given = {
             name: host_array(array) for name, array in (inputs or {}).items() if not paths[name]

@@ -2,6 +2,12 @@
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
+_NAMED = Help(
+    "give the network that it trains a name, with its arguments, and apply it by this name:\n"
+    "the names of its weights stay as they are",
+    "model net = Net()\nlogits = x |> net",
+)
+
 
 class UnknownTarget(Problem, code="E0218", topic="program"):
     """A program, model or `train` block was asked for by a name that does not exist."""
@@ -29,7 +35,7 @@ class UnknownTarget(Problem, code="E0218", topic="program"):
             cure = Help(f"name one of {listed}", self.known[0])
         else:
             headline = f"{self.file} declares no {self.kind}"
-            cure = None
+            cure = _NAMED if self.kind == "model" else None
         return self.message(headline, cure=cure)
 
 

@@ -242,7 +242,6 @@ EXAMPLES: Mapping[str, Problem] = {
         NoSuchMetric(whole('best="highest acuracy"'), "acuracy", ("loss", "accuracy")),
         ReservedSize(HALF, "epochs"),
         NoData(DATA, Path("digts"), ("digits",)),
-        NoData(DATA, Path("data/shape"), ("digits",), ("net.mgn", "shapes")),
         OutsideFolder(DATA, Path("../digits.safetensors")),
         ForeignData(None, Path("/home/else/digits.safetensors")),
         UnknownFormat(DATA, Path("digits.csv")),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 import pytest
@@ -101,6 +102,13 @@ def test_values_come_by_their_names() -> None:
         model.run({"image": image}, values="fc1")
     with pytest.raises(meganeura.ProblemError, match="no value here is called `fc9`"):
         model.run({"image": image}, values=["fc9"])
+
+
+@pytest.mark.parametrize("given", [IMAGE, "picture.png", [IMAGE]], ids=["array", "path", "list"])
+def test_inputs_have_their_names(given: object) -> None:
+    model = meganeura.load("digits_mlp").model(seed=0)
+    with pytest.raises(TypeError, match=r'given by their names: \{"image": \.\.\.\}'):
+        model.run(cast("dict[str, np.ndarray]", given))
 
 
 def test_a_model_has_no_weights_that_nobody_asked_for() -> None:

@@ -127,6 +127,10 @@ def test_a_run_whose_program_changed_is_told(
     (folder / "net.mgn").write_text(f"# another\n{PROGRAM}")
     changed = meganeura("evaluate", "run")
     assert (changed.code, changed.err) == (0, "net.mgn has changed since the run\n")
+    np.save("x.npy", np.ones((1, 3), np.float32))
+    shown = meganeura("run", "run", "--input", "x.npy", "--device", "cpu")
+    assert shown.err == "program: net.mgn:fit\nnet.mgn has changed since the run\n"
+    assert "weights: run/weights.safetensors" in shown.out
     assert "weights: run/weights.safetensors" in changed.out
     (folder / "net.mgn").rename(folder / "other.mgn")
     gone = meganeura("evaluate", "run")

@@ -163,6 +163,27 @@ def test_what_is_wrong_with_a_sound_is_said(
     assert "Traceback" not in found.err
 
 
+def test_the_folder_of_a_run_writes(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("to be or not to be, " * 40)
+    Path("lm.mgn").write_text(
+        "block Net(v=256)(ids: i32[n, s]) -> [n, s, v]:\n"
+        "  return ids |> table: embedding(v, 8) |> head: linear(v)\nmodel net = Net()\n"
+        "train fit(ids: i32[batch, 9]):\n"
+        "  minimize cross_entropy(ids[:, :-1] |> net, ids[:, 1:])\n"
+        '  run:\n    data  = "text.txt"\n    batch = 8\n    validation = 0.2\n'
+    )
+    assert meganeura("train", "lm.mgn", "--device", "cpu", "--out", "run").code == 0
+    said = ("--prompt", "to", "--set", "steps=4", "--device", "cpu")
+    by_name = meganeura("generate", "lm.mgn", "--weights", "run/best.safetensors", *said)
+    by_run = meganeura("generate", "run", *said)
+    assert (by_run.code, by_run.out) == (0, by_name.out)
+    assert by_run.err.startswith("program: lm.mgn:fit\n")
+    assert "weights: run/best.safetensors" in by_run.err
+
+
 def test_either_a_sound_or_a_prompt_is_given(meganeura: Command, tmp_path: Path) -> None:
     none = meganeura("generate", "gpt2_tiny", "--random-weights", "0")
     both = meganeura(*TEXT, str(tmp_path / "a.wav"), "--random-weights", "0")

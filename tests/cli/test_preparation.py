@@ -145,6 +145,35 @@ def test_options_come_before_what_weights_say(trained: Path, meganeura: Command)
     assert "mean" not in steps
 
 
+def test_a_program_without_a_model_is_told_how_to_name_one(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    text = "train fit(x: [batch, 4], y: i32[batch]):\n"
+    text += "  minimize cross_entropy(x |> fc: linear(3), y)\n"
+    text += '  run:\n    data  = "x.npz"\n    batch = 2\n'
+    (tmp_path / "net.mgn").write_text(text)
+    shown = meganeura("run", str(tmp_path / "net.mgn"), "--random-weights", "0", "--input", "a.npy")
+    assert "declares no model" in shown.err
+    assert "model net = Net()" in shown.err
+
+
+def test_the_folder_of_a_run_is_its_program_and_its_best_weights(
+    trained: Path, meganeura: Command
+) -> None:
+    program, pictures = str(trained / "net.mgn"), trained / "pictures"
+    device = ("--device", "cpu")
+    best = ("--weights", str(trained / "run" / "best.safetensors"))
+    fed = ("--input", str(pictures / "cat" / "0.png"))
+    for command, *given in (("run", *fed), ("predict", str(pictures))):
+        by_name = meganeura(command, program, *given, *best, *device)
+        by_run = meganeura(command, str(trained / "run"), *given, *device)
+        assert by_run.code == 0
+        assert by_run.out == by_name.out
+        assert by_run.err == f"program: {program}:fit\n{by_name.err}"
+    untrained = meganeura("run", str(trained / "run"), *fed, "--random-weights", "0", *device)
+    assert "weights: random, of seed 0" in untrained.out
+
+
 def test_another_size_keeps_the_share_that_training_cropped(
     trained: Path, meganeura: Command, tmp_path: Path
 ) -> None:

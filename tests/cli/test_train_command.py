@@ -158,6 +158,14 @@ def test_a_run_remembers_the_weights_it_started_from(meganeura: Command, tmp_pat
     assert json.loads(settings.read_text())["weights"] == [origin]
 
 
+def test_a_run_that_is_at_its_end_says_so(meganeura: Command) -> None:
+    meganeura("train", "digits_mlp", *SHORT, "--out", "run")
+    ended = "the run is at its end, and no step is left: give it more with --set epochs=..."
+    again = ("train", "digits_mlp", "--resume", "run")
+    assert ended in meganeura(*again).out.splitlines()
+    assert ended not in meganeura(*again, "--set", "epochs=3").out.splitlines()
+
+
 def test_a_run_that_goes_on_takes_no_other_weights(meganeura: Command, tmp_path: Path) -> None:
     meganeura("train", "digits_mlp", *SHORT, "--out", "first")
     first = tmp_path / "first" / "weights.safetensors"
@@ -308,6 +316,7 @@ def test_a_folder_that_holds_something_is_not_written_to(
     shown = meganeura("train", written(tmp_path), "--device", "cpu", "--out", "programs")
     assert shown.code == 1
     assert "the folder is not empty" in shown.err
+    assert "`--resume programs`" in shown.err
 
 
 def test_a_run_that_diverges_is_stopped(meganeura: Command, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     Changes,
     DisabledRules,
-    ModelName,
     NoOptimizer,
     Prefix,
     RandomWeights,
@@ -30,6 +29,7 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, require_writable
+from meganeura.cli.options.run_target import ModelOrRun, of_run
 from meganeura.cli.ui.console import say, show, write
 from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -49,7 +49,7 @@ WHOLE = "_full"
 
 
 def generate(
-    model: ModelName,
+    model: ModelOrRun,
     sound: Annotated[
         Path | None, typer.Argument(metavar="SOUND", help="A sound to write down.")
     ] = None,
@@ -88,6 +88,7 @@ def generate(
     Of a sound it gives `language`, such as en (the one that is heard); `task`, transcribe or
     translate (transcribe); and `timestamps` (false). With `-o` a model that takes no inputs draws.
     """
+    model, weights = of_run(model, weights, random_weights)
     if output is not None:
         run(
             _drawing(model, (sound, prompt, tokenizer)), seed=seed, weights=weights,
@@ -137,12 +138,15 @@ def generate(
         given_names(rename, prefix),
         err=True,
     )
-    rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     with explained_failures():
         chosen_device = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(chosen_device, err=True)
         with open_generator(
-            elaborate, loaded.values, loaded.opening(chosen_device), rules, task.step
+            elaborate,
+            loaded.values,
+            loaded.opening(chosen_device),
+            rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision),
+            task.step,
         ) as generator:
             require_vocabulary(words, generator.vocabulary)
             if isinstance(task, TextTask):

@@ -12,7 +12,6 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     Changes,
     DisabledRules,
-    ModelName,
     NoOptimizer,
     Prefix,
     Renames,
@@ -25,13 +24,14 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
+from meganeura.cli.options.run_target import ModelOrRun, of_run
 from meganeura.cli.ui.console import say
 from meganeura_dsl.diagnostics.plain_table import count
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 
 def predict(
-    model: ModelName,
+    model: ModelOrRun,
     inputs: Annotated[
         list[Path], typer.Argument(metavar="FILE|FOLDER...", help="Images or sounds.")
     ],
@@ -81,6 +81,7 @@ def predict(
     from meganeura_runtime.io.preprocess.input_transforms import Choices
     from meganeura_runtime.io.preprocess.preparation import preparation_of
 
+    model, weights = of_run(model, weights)
     reads = [Path(model), labels, *(weights or ()), *inputs]
     require_writable(output, (Kind.PREDICTIONS,), force=force, reads=reads)
     weights = given_files(weights)

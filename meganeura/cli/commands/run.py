@@ -31,6 +31,7 @@ from meganeura.cli.options.model_options import (
     rewriting,
 )
 from meganeura.cli.options.output_file import Force, Kind, require_writable
+from meganeura.cli.options.run_target import of_run
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -49,7 +50,10 @@ INPUT_HELP = "A tensor, image or sound; the name may be left out if there is one
 
 def run(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model, a file with one, or a compiled .mgb.")
+        str,
+        typer.Argument(
+            metavar="MODEL|RUN", help="A model, a file with one, the folder of a run, or a .mgb."
+        ),
     ],
     *,
     inputs: Annotated[
@@ -120,6 +124,7 @@ def run(
     from meganeura_runtime.io.preprocess.input_transforms import Choices
     from meganeura_runtime.io.preprocess.preparation import preparation_of
 
+    model, weights = of_run(model, weights, random_weights)
     fixed = {
         "--weights": weights,
         "--random-weights": random_weights,
@@ -157,8 +162,11 @@ def run(
         check_output(output, result_names)
         found = compiled.run(inputs or (), choices, device, precision, seed)
     else:
-        has_file_options = bool(allow_missing or allow_unexpected or rename or prefix)
-        require_weights(weights, random_weights, has_file_options=has_file_options)
+        require_weights(
+            weights,
+            random_weights,
+            has_file_options=bool(allow_missing or allow_unexpected or rename or prefix),
+        )
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
         result_names = list(symbolic.graph.outputs)

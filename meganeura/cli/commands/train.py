@@ -245,6 +245,9 @@ def _announce(
             f"accumulate: the loss is no function of sums over the examples, so that {count:,} "
             f"batches of {batch:,} are not one of {count * batch:,}: their gradients are averaged"
         )
+    if resumed is not None and resumed.progress.step >= job.steps:
+        more = "epochs" if job.settings.steps is None else "steps"
+        say(f"the run is at its end, and no step is left: give it more with --set {more}=...")
     if resumed is not None and compares_anew(resumed.progress, job.settings, folder):
         say(f"best: {job.settings.best} from here on; no evaluation before counts")
     for each in () if resumed is None else other_rates(job, resumed.progress):

@@ -281,5 +281,6 @@ def require_numbers(graph: "Graph") -> None:
 
     free = free_sizes(value.type for value in graph.values)
     if free:
-        text = f"numbers are needed for {', '.join(free)}"
+        sizes = " ".join(f"--size {name}={'1' if name == 'n' else '...'}" for name in free)
+        text = f"numbers are needed for {', '.join(free)}, as {sizes}"
         raise typer.BadParameter(text, param_hint="--size")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.other_names import Answer, other_names
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.body.blocks.modes import TRAINING
 from meganeura_dsl.elaborate.body.expressions.names import layer_named
 from meganeura_dsl.elaborate.builtins.builtin_weights import WEIGHTS
@@ -14,6 +15,7 @@ from meganeura_dsl.elaborate.problems.name_problems import UnknownName, UnreadNa
 from meganeura_dsl.elaborate.scope.arguments import Arguments
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.standard_names import imports_of
 from meganeura_dsl.elaborate.typecheck.expected_kinds import require_one, require_tensor
 from meganeura_dsl.elaborate.values import ElabValue, Pattern, describe, is_tensor
 from meganeura_dsl.syntax import ast
@@ -86,6 +88,8 @@ def unknown_callee(call: ast.Call, frame: Frame) -> ProblemError:
     foreign = other_names().get(name)
     if foreign is None and name != call.callee and name in known:
         foreign = Answer(f"its name is enough: `{name}`", ())
+    if foreign is None and (lines := imports_of(call.callee)):
+        foreign = Answer(f"a file of the standard library has it: {quoted(lines, 'or')}", ())
     close = tuple(
         name
         for name in nearest(call.callee, known)

@@ -70,13 +70,11 @@ class CannotWrite(Problem, code="E0534", topic="files"):
 
     file: Path
     reason: str
+    cure: str = "an earlier version of the file, if there was one, is unharmed"
 
     def report(self) -> Report:
-        return self.message(
-            f"cannot write `{self.file}`",
-            Remark("because", self.reason),
-            cure=Help("an earlier version of the file, if there was one, is unharmed"),
-        )
+        headline = f"cannot write `{self.file}`"
+        return self.message(headline, Remark("because", self.reason), cure=Help(self.cure))
 
 
 class WouldReplace(Problem, code="E0539", topic="files"):

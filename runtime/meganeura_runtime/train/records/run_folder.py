@@ -155,7 +155,11 @@ def named_folder(path: Path) -> Generator[RunFolder]:
         path.mkdir(parents=True, exist_ok=True)
     with _held(path):
         if _is_occupied(path):
-            raise ProblemError(CannotWrite(path, "the folder is not empty"))
+            cure = (
+                "name a folder that is empty or not there; a run that stopped there goes on with\n"
+                f"`--resume {path}`, in Python with `resume`"
+            )
+            raise ProblemError(CannotWrite(path, "the folder is not empty", cure))
         yield RunFolder(path)
 
 

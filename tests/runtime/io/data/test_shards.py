@@ -77,6 +77,8 @@ def test_files_are_named_by_a_glob_below_the_program(folder: Path) -> None:
     with pytest.raises(ProblemError) as caught:
         find_data("valid-*.safetensors", folder)
     assert isinstance(caught.value.problem, NoData)
+    with pytest.raises(ProblemError, match=r"did you mean `.*train-1\.safetensors`"):
+        find_data("trian-1.safetensors", folder)
     assert find_data(str(folder / "train-[01].safetensors"), Path()).name.startswith("train-")
 
 
