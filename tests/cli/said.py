@@ -3,6 +3,7 @@
 `said.snap` has of some commands the exit code, what they say on each stream and which files they
 write, and a checksum of that of all. Times and speeds are left out. The options of a command are
 given alone and two together, so that one that is passed over, or lost beside another, is seen.
+`said_together.py` has most of the latter.
 
 `python -m tests.cli.said` writes the file anew, and with a folder all that is said into it; read
 the difference before you keep it.
@@ -12,9 +13,9 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from zlib import crc32
 
@@ -228,6 +229,8 @@ ELSEWHERE = {"deploy", "devices", "generate", "lsp", "profile", "tune"}
 """Commands that need an adapter or large weights, tell of the machine, or serve an editor."""
 PAIRED = {"check", "weights", "run", "build", "explain-opt"}
 """Commands whose options are given two together as well, one pair of so many."""
+PAIRED_BY_DAY = {"run", "weights"}
+"""Those of them that take the most kinds of options, and little time."""
 EACH = 4
 UNTIMED = re.compile(
     r"\d[\d.,]*\s*(ms|µs|us|s|ns|examples/s|steps/s|MB|kB|GB)\b|\d+:\d\d(:\d\d)?"
@@ -239,13 +242,17 @@ UNTIMED = re.compile(
 far sums deviate, which depends on the processor's vectors."""
 NOTES = re.compile(r"note\[N0002\].*?note\[N0004\].*?\n\n", re.DOTALL)
 """Notes about the program, which are whole in the output of `check`."""
-TIMED_LINE = re.compile(r".*(busy for|per second|[▁▂▃▄▅▆▇█]).*\n")
+TIMED_LINE = re.compile(r"^.*(busy for|per second|[▁▂▃▄▅▆▇█]).*\n", re.MULTILINE)
 """Lines of speeds, and curves, of which one is of speeds."""
 WRITTEN = (".npy", ".onnx", ".svg", ".csv", ".safetensors")
 
 
+Stamp = tuple[str, int, int, int]
+"""The name, the number, the size and the time of a file."""
+
+
 def commands() -> Iterator[tuple[str, ...]]:
-    """All that is called."""
+    """All that is called with one option at most."""
     for words, options in COMMANDS.items():
         yield words
         further = WITH.get(words[0], ())
@@ -253,13 +260,23 @@ def commands() -> Iterator[tuple[str, ...]]:
             yield (*words, *option)
             if further:
                 yield (*words, *further, *option)
-        if words[0] in PAIRED:
+
+
+def pairs(names: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """All that is called with two options, of the commands of these names."""
+    for words, options in COMMANDS.items():
+        if words[0] in names:
             for one, other in [*combinations(options, 2)][::EACH]:
-                yield (*words, *further, *one, *other)
+                yield (*words, *WITH.get(words[0], ()), *one, *other)
 
 
 def texts() -> Iterator[Text]:
-    """Yields for each command its status, its output and the new files."""
+    """Yields the texts of `said.snap`."""
+    return said(chain(commands(), pairs(PAIRED_BY_DAY)))
+
+
+def said(called: Iterable[tuple[str, ...]]) -> Iterator[Text]:
+    """Yields for each of some commands its status, its output and the new files."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setenv("NO_COLOR", "1")
         patch.setenv("COLUMNS", "100")
@@ -269,16 +286,17 @@ def texts() -> Iterator[Text]:
         place.mkdir()
         with chdir(place):
             _prepare(place)
-            before = _written(place)
-            for words in commands():
+            sums: dict[Stamp, str] = {}
+            before = _written(place, sums)
+            for words in called:
                 patch.setattr("meganeura_runtime.backends.registry._begun", dict[str, object]())
                 code, out, err = _called(words, str(place.parent))
-                now = _written(place)
+                now = _written(place, sums)
                 new, before = sorted(now - before), now
                 files = "".join(f"[file] {name} {sum_}\n" for name, sum_ in new)
                 err = NOTES.sub("[notes of p.mgn]\n", err)
-                said = f"[status {code}]\n{out}{'[errors]' if err else ''}\n{err}{files}"
-                yield Text(words[0], " ".join(words), said)
+                text = f"[status {code}]\n{out}{'[errors]' if err else ''}\n{err}{files}"
+                yield Text(words[0], " ".join(words), text)
 
 
 def _called(words: Sequence[str], folder: str) -> tuple[int, str, str]:
@@ -292,16 +310,23 @@ def _called(words: Sequence[str], folder: str) -> tuple[int, str, str]:
     return code, first, second
 
 
-def _written(place: Path) -> set[tuple[str, str]]:
-    """The files in the folder, those that are the same in every run with what they hold."""
-    found = (path for path in place.rglob("*") if path.is_file())
-    return {
-        (
-            path.relative_to(place).as_posix(),
-            f"{crc32(path.read_bytes()):08x}" if path.suffix in WRITTEN else "",
-        )
-        for path in found
-    }
+def _written(place: Path, sums: dict[Stamp, str]) -> set[tuple[str, str]]:
+    """The files in the folder, those that are the same in every run with what they hold.
+
+    `sums` has the checksums of the files that were read before.
+    """
+    found: set[tuple[str, str]] = set()
+    for folder, _, files in os.walk(place):
+        for path in (Path(folder, file) for file in files):
+            name, sum_ = path.relative_to(place).as_posix(), ""
+            if path.suffix in WRITTEN:
+                state = path.stat()
+                stamp = (name, state.st_ino, state.st_size, state.st_mtime_ns)
+                if stamp not in sums:
+                    sums[stamp] = f"{crc32(path.read_bytes()):08x}"
+                sum_ = sums[stamp]
+            found.add((name, sum_))
+    return found
 
 
 def _prepare(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Commands say, and write, what stands in `said.snap`."""
+"""Commands say, and write, what stands in `said.snap` and `said_together.snap`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,11 +6,16 @@ from typing import Any
 import typer
 
 from meganeura.cli.app import command_line
+from tests.cli import said_together
 from tests.cli.said import ELSEWHERE, SNAPSHOT, commands
 
 
 def test_commands_say_what_they_said() -> None:
     SNAPSHOT.check()
+
+
+def test_commands_with_two_options_say_what_they_said() -> None:
+    said_together.SNAPSHOT.check()
 
 
 def test_every_option_of_a_command_is_given() -> None:

@@ -249,7 +249,9 @@ def test_a_search_tries_ways_that_agree_and_says_what_they_took(
     device: Device, style: Style, long: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(autotuner, "LONG_TURN", long)
-    monkeypatch.setattr(search_space, "tiles", lambda: [SMALL, Tile(32, 32, 8, 4, 4)])
+    monkeypatch.setattr(
+        search_space, "tiles", lambda: [SMALL, *effort([], [Tile(32, 32, 8, 4, 4)])]
+    )
     graph = product((33, 64), (64, 30))
     told: list[Outcome] = []
     found = tune(device, graph, told.append, style)
