@@ -3,6 +3,7 @@
 They are tried before other edits: one that holds is hardly a coincidence.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -33,6 +34,8 @@ def known_slips(statement: ast.Node, around: Around) -> Iterator[Slip]:
             case ast.Call():
                 yield from _undilated(node, around)
                 yield from _without_stride(node)
+                yield from _other_stride(node, around)
+                yield from _ids_joined(node, around)
                 yield from _examples_moved(node, node, around)
             case ast.Binary():
                 yield from _counted_from_one(node, around)
@@ -43,6 +46,7 @@ def known_slips(statement: ast.Node, around: Around) -> Iterator[Slip]:
                 yield from _causal(node)
             case ast.Bind():
                 yield from _not_halved(node, around)
+                yield from _column(node)
             case _:
                 pass
 
@@ -134,6 +138,42 @@ def _without_stride(call: ast.Call) -> Iterator[Slip]:
         end = Span(k.span.source, k.span.end, k.span.end)
         words = f"windows of {k.span.text} that do not overlap have a stride of {k.span.text}"
         yield Slip(words, (Edit(end, f", stride={k.span.text}"),), is_only=False)
+
+
+def _other_stride(call: ast.Call, around: Around) -> Iterator[Slip]:
+    """`stride=160` for `stride=400`, where the results divide by 160."""
+    stride = next((each.value for each in call.arguments if each.name == "stride"), None)
+    node = around.declaration
+    results = (node.results or ()) if isinstance(node, ast.Block) else ()
+    for each in (part for result in results for part in walk(result)):
+        if isinstance(each, ast.Binary) and each.operator == "//" and stride is not None:
+            by = each.right.span.text
+            if by != stride.span.text and isinstance(each.right, ast.Integer | ast.Name):
+                words = f"the result is declared as one in {by}, and this moves by another stride"
+                yield Slip(words, (Edit(stride.span, by),))
+
+
+def _ids_joined(call: ast.Call, around: Around) -> Iterator[Slip]:
+    """`concat(z, one_hot(label, 10), axis=1)` for `concat(z, label, axis=1)`."""
+    ids = {each.name for each in around.declaration.inputs if each.type.dtype == "i32"}
+    header = around.declaration.span.text.partition(":\n")[0]
+    for each in (each.value for each in call.arguments if call.callee == "concat"):
+        if isinstance(each, ast.Name) and each.text in ids:
+            below = re.search(rf"\b{each.text} < (\w+)", header)
+            code = f"one_hot({each.text}, {below[1]})" if below else f"f32({each.text})"
+            words = f"`{each.text}` are whole numbers: join what they stand for"
+            yield Slip(words, (Edit(each.span, code),))
+
+
+def _column(statement: ast.Bind) -> Iterator[Slip]:
+    """`score = (x |> v: linear(1))[..., 0]` for `score = x |> v: linear(1)`."""
+    value = statement.value
+    if not isinstance(value, ast.Pipe) or value.layer.callee != "linear":
+        return
+    given = value.layer.arguments
+    if given and isinstance(given[0].value, ast.Integer) and given[0].value.value == 1:
+        words = f"`{value.layer.span.text}` leaves an axis of size 1: take what is on it"
+        yield Slip(words, (Edit(value.span, f"({value.span.text})[..., 0]"),))
 
 
 def _examples_moved(call: ast.Call, whole: ast.Call | ast.Pipe, around: Around) -> Iterator[Slip]:
@@ -258,18 +298,20 @@ def _rest(sum_: ast.Binary, number: ast.Integer) -> tuple[str, str]:
 def _without_features(pipe: ast.Pipe, around: Around) -> Iterator[Slip]:
     """`insert_axis(level, 1, 1) |> linear(d)` for `level |> linear(d)`, of one number each."""
     source = pipe.source
-    if pipe.layer.callee == "linear" and isinstance(source, ast.Name):
-        value = _value_of(source, around)
+    is_converted = isinstance(source, ast.Call) and source.callee == "f32"
+    if pipe.layer.callee == "linear" and (is_converted or isinstance(source, ast.Name)):
+        value = _value_of(source, around) if isinstance(source, ast.Name) else source
         read = {
             each.text for each in walk(source if value is None else value)
             if isinstance(each, ast.Name) and each.text in around.inputs
         }  # fmt: skip
+        code = source.span.text
         if read and all(around.rank(each) == 1 for each in read):
             words = (
-                f"`{source.text}` is one number for each example, and `linear` takes the features\n"
+                f"`{code}` is one number for each example, and `linear` takes the features\n"
                 "from the last axis: give it an axis of size 1"
             )
-            yield Slip(words, (Edit(source.span, f"insert_axis({source.text}, 1, 1)"),))
+            yield Slip(words, (Edit(source.span, f"insert_axis({code}, 1, 1)"),))
 
 
 def _not_halved(statement: ast.Bind, around: Around) -> Iterator[Slip]:

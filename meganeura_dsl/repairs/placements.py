@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.report import Edit
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.repairs.small_edits import Edits
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.problems.block_text import bracketed
 from meganeura_dsl.syntax.walk import walk
 
 _CALL = re.compile(r"(?:(?P<label>[\w.\[\]]+): )?(?P<callee>\w+)\(")
@@ -53,11 +54,16 @@ def _is_replaced(node: ast.Node, code: str) -> bool:
             head = _STATEMENT.match(code)
             return head is not None and node.span.text.startswith(head[0])
         case ast.Binary(operator=operator):
-            return code.startswith(f"{node.left.span.text} {operator} ") or code.endswith(
-                f" {operator} {node.right.span.text}"
+            is_argument = call is not None and code[call.end() :].startswith(f"{node.span.text}, ")
+            return (
+                is_argument
+                or code.startswith(f"{node.left.span.text} {operator} ")
+                or code.endswith(f" {operator} {node.right.span.text}")
             )
         case ast.Call(callee=callee) if call is not None and callee == call["callee"]:
             written = "" if node.label is None else node.label.span.text
-            return written == (call["label"] or "")
+            whole = bracketed(code, call.end() - 1)
+            is_operand = whole is not None and re.match(r" [-+*/@]", code[whole[1] :]) is not None
+            return written == (call["label"] or "") and not is_operand
         case _:
             return call is not None and code[call.end() :].startswith(f"{node.span.text}, ")

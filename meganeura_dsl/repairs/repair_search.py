@@ -25,6 +25,7 @@ from meganeura_dsl.repairs.small_edits import (
     each_once,
     further_edits,
     likely_edits,
+    named_sizes,
 )
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
@@ -70,6 +71,11 @@ class RepairSearch:
             return Repairs()
         around = Around(declaration, self._module)
         statements = read_statements(declaration, report.label.span)
+        if report.code == "E0201":
+            named = partial(named_sizes, report.label.span)
+            return Repairs(
+                likely=self._mending(around, lambda _, here: named(here), statements[:1])
+            )
         slip = self._slip(around, statements)
         if slip is not None and slip.is_only:
             return Repairs(slip)

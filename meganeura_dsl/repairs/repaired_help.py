@@ -16,6 +16,9 @@ from meganeura_dsl.syntax import ast
 
 _CALL_IN_TEXT = re.compile(r"`([^`]*\([^`]*)`")
 
+_FIRST = ("expand(", "f32(")
+"""Begins of code that other systems add unasked: it comes before an edit that was tried."""
+_SEARCHED = ("E0206", "E0503", "E0508")
 MOST_SHOWN = 2
 """Small edits of which a help asks whether one is meant."""
 MOST_SEARCHED = 3
@@ -59,8 +62,9 @@ def with_repairs(
 
 
 def _is_searched(report: Report) -> bool:
-    """True if an error is about shapes, element types, or what an objective moves."""
-    return report.code.startswith("E03") or report.code in ("E0206", "E0503", "E0508")
+    """True if an error is about shapes, element types, what an objective moves, or a name."""
+    is_unknown = report.code == "E0201" and report.help is None
+    return is_unknown or report.code.startswith("E03") or report.code in _SEARCHED
 
 
 def _question(search: RepairSearch, report: Report, declaration: Repaired) -> Help | None:
@@ -118,6 +122,8 @@ def _about(name: str, found: tuple[Edits, ...], own: Help | None) -> Help:
     is_shown = own is not None and code is not None and _plain(code) not in _plain(*every)
     shown = found[: MOST_SHOWN - 1] if is_shown else found[:MOST_SHOWN]
     lines = [line for edits in shown for line in _lines(edits)]
+    if is_shown and own is not None and code is not None and code.startswith(_FIRST):
+        return Help(f"{own.text}\n    {code}\nor with this `{name}` holds", "\n".join(lines))
     if is_shown and own is not None:
         lines += [f"or {own.text}", f"    {code}"]
     text = f"is this meant? with it `{name}` holds" if len(shown) == 1 else (

@@ -18,6 +18,7 @@ MOST_AXES = 4
 _AXIS_ARGUMENTS = frozenset(("axis", "batch"))
 _REDUCTIONS = frozenset(("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp"))
 _OF_AXES = _REDUCTIONS | {"argmax", "argmin", "cumsum", "reverse", "insert_axis", "size"}
+_RESIZED = frozenset(("max_pool", "avg_pool", "upsample"))
 _FILLED = frozenset(("zeros", "ones", "full", "random_normal", "random_uniform"))
 _CONVERSIONS = frozenset(("f32", "f16", "i32", "bool"))
 _PADDED = frozenset(("conv1d", "conv2d", "conv3d"))
@@ -72,14 +73,21 @@ def likely_edits(statement: ast.Node, around: Around) -> Iterator[Edits]:
             case ast.Call():
                 yield from _other_axes(node)
                 yield from _swapped_arguments(node)
+                yield from _batched(node)
                 yield from _without_conversion(node)
                 yield from _other_names(node, around, in_patterns)
                 yield from _more_axes(node, around)
+                yield from _kept_axes(node)
+                yield from _other_steps(node)
             case ast.Rearrangement():
                 yield from _swapped_names(node)
                 yield from _joined_entries(node)
+                yield from _moved_factors(node)
+            case ast.Binary(operator="@"):
+                yield (Edit(node.operator_span, "*"),)
             case ast.Binary(operator="+"):
                 yield from _joined_sides(node)
+                yield from _pooled_sides(node, around)
             case ast.Declare():
                 yield from _without_axis(node)
             case ast.Subscript():
@@ -163,8 +171,22 @@ def _other_axes(call: ast.Call) -> Iterator[Edits]:
     yield from ((_put(each, str(axis)),) for each in axes for axis in others)
     if axes and call.callee in _REDUCTIONS:
         end = axes[-1].span.end
-        place = Span(call.span.source, end, end)
-        yield from ((Edit(place, f", {axis}"),) for axis in others)
+        place, last = Span(call.span.source, end, end), axes[-1].value
+        for one, other in pairwise(axes):
+            yield (Edit(Span(call.span.source, one.span.end, other.span.end), ""),)
+            yield (Edit(Span(call.span.source, one.span.start, other.span.start), ""),)
+        behind = sorted(others, key=lambda axis: (axis < last, axis))
+        yield from ((Edit(place, f", {axis}"),) for axis in behind)
+
+
+def _batched(call: ast.Call) -> Iterator[Edits]:
+    """`gather(x, ids, axis=1, batch=1)` for `gather(x, ids, axis=0)`."""
+    named = [each for each in call.arguments if each.name is not None]
+    if call.callee == "gather" and [each.name for each in named] in ([], ["axis"]):
+        end = call.arguments[-1].span.end if call.arguments else call.span.end
+        start = named[0].span.start if named else end
+        text = "axis=1, batch=1" if named else ", axis=1, batch=1"
+        yield (Edit(Span(call.span.source, start, end), text),)
 
 
 def _swapped_arguments(call: ast.Call) -> Iterator[Edits]:
@@ -228,8 +250,65 @@ def _joined_entries(pattern: ast.Rearrangement) -> Iterator[Edits]:
 
 def _joined_sides(sum_: ast.Binary) -> Iterator[Edits]:
     """`concat(x, y, axis=1)` for `x + y`."""
-    for axis in range(1, MOST_AXES):
+    for axis in range(1, MOST_AXES) if _is_of_names(sum_) else ():
         yield (_put(sum_, f"concat({sum_.left.span.text}, {sum_.right.span.text}, axis={axis})"),)
+
+
+def _is_of_names(sum_: ast.Binary) -> bool:
+    return isinstance(sum_.left, ast.Name) and isinstance(sum_.right, ast.Name)
+
+
+def _moved_factors(pattern: ast.Rearrangement) -> Iterator[Edits]:
+    """`[n, s, heads * e]` for `[n, heads * s, e]`, on the right."""
+    entries = [each.span.text for each in pattern.target.entries]
+    for at, entry in enumerate(entries):
+        one, _, other = entry.partition(" * ")
+        for moved, kept in ((one, other), (other, one)) if other.isidentifier() else ():
+            for to in (each for each in range(1, len(entries)) if each != at):
+                found = [*entries]
+                found[at], found[to] = kept, f"{moved} * {found[to]}"
+                yield (_put(pattern.target, f"[{', '.join(found)}]"),)
+
+
+def _other_steps(call: ast.Call) -> Iterator[Edits]:
+    """`upsample(2)` for `upsample(4)`, and `max_pool(3, stride=1)` for `max_pool(3)`."""
+    given = call.arguments
+    if call.callee == "upsample" and given:
+        for scale in ("2", "4"):
+            yield (_put(given[0].value, scale),)
+    names = [each.name for each in given]
+    if call.callee in ("max_pool", "avg_pool") and names[1:2] != [None] and "stride" not in names:
+        end = given[0].span.end
+        yield (Edit(Span(call.span.source, end, end), ", stride=1"),)
+
+
+def _pooled_sides(sum_: ast.Binary, around: Around) -> Iterator[Edits]:
+    """`y + (x |> short: conv2d(c, 1) |> max_pool(2))` for the same without the pool."""
+    pools = dict.fromkeys(
+        each.span.text for each in walk(around.declaration)
+        if isinstance(each, ast.Call) and each.callee in _RESIZED
+    )  # fmt: skip
+    for side in (sum_.left, sum_.right):
+        for pool in pools:
+            text = f"{side.span.text} |> {pool}"
+            yield (_put(side, text if isinstance(side, ast.Pipe) else f"({text})"),)
+
+
+def _kept_axes(call: ast.Call) -> Iterator[Edits]:
+    """`concat(insert_axis(mean(x, 1), 1, 1), y, axis=1)` for `concat(mean(x, 1), y, axis=1)`."""
+    axis = next((each.value for each in call.arguments if each.name == "axis"), None)
+    reduced = [
+        each.value for each in call.arguments
+        if isinstance(each.value, ast.Call) and each.value.callee in _REDUCTIONS
+    ]  # fmt: skip
+    if call.callee == "concat" and isinstance(axis, ast.Integer) and reduced:
+        at = axis.value
+        yield tuple(_put(each, f"insert_axis({each.span.text}, {at}, 1)") for each in reduced)
+
+
+def named_sizes(span: Span, around: Around) -> Iterator[Edits]:
+    """A size of a declaration in the place of a name that it has not."""
+    yield from ((Edit(span, size),) for size in around.sizes)
 
 
 def _without_axis(statement: ast.Declare) -> Iterator[Edits]:
@@ -292,7 +371,7 @@ def _other_players(objective: ast.Minimize, around: Around) -> Iterator[Edits]:
 
 def _other_kinds(around: Around) -> Iterator[Edits]:
     """`kinds: i32[n]` for `kinds: [n]`."""
-    for each in around.declaration.inputs:
+    for each in (one for one in around.declaration.inputs if one.type.dtype != "bool"):
         start, end = each.type.span.start, each.type.shape.span.start
         place = Span(each.span.source, start, end)
         for kind in ("f32", "i32", "bool"):

@@ -250,6 +250,10 @@ def _static_reduction(call: BuiltinCall) -> ElabValue:
     elif len(values) == 1 and isinstance(values[0], Dim):
         raise UndecidableError(f"`{kind}` needs the list the configuration gives")
     numbers = [value for value in values if is_number(value)]
+    if kind != "sum" and len(values) == 2 and len(numbers) == 1 and any(map(is_tensor, values)):
+        code = " ".join(call.node.span.text.split()).replace(f"{kind}(", f"{kind}imum(", 1)
+        cure = Help(f"`{kind}` is over axes; of two values, element by element, it is", code)
+        raise call.wrong("one tensor", call.arguments[0], cure)
     if len(numbers) != len(values) or (not numbers and kind != "sum"):
         raise call.wrong("a tensor, numbers or a list of numbers", call.arguments[0])
     if kind == "sum":

@@ -80,6 +80,8 @@ def of_other_name(unknown: str, known: Sequence[str], call: str) -> Help | None:
         return same
     names = {other: name for other, name in _ELSEWHERE.items() if name in known}
     near = get_close_matches(unknown, [*names, *known], n=1, cutoff=0.8)
+    inside = [name for name in known if len(name) > 2 and name in unknown.split("_")]
+    near = near or (inside if len(inside) == 1 else [])
     shown = " ".join(call.split())
     given = re.search(rf"\b{unknown}\s*=\s*([^,]+)", shown)
     if not near or given is None or given[1].strip()[:1] in "\"'":

@@ -233,6 +233,155 @@ MISTAKES: dict[str, tuple[str, tuple[str, str], str]] = {
             "|> conv{i}: conv1d(c, k, dilation=2 ** i) |> relu"
         ),
     ),
+    "a mean over one of two axes": (
+        (
+            "block Net()(x: [n, 3, 9, 9]) -> [n, 5]:\n"
+            "  y = x |> a: conv2d(8, 3, pad=1) |> relu\n"
+            "  return y |> mean(2, 3) |> fc: linear(5)\n"
+            "model net = Net()\n"
+        ),
+        ("mean(2, 3)", "mean(2)"),
+        "line 3:  return y |> mean(2, 3) |> fc: linear(5)",
+    ),
+    "ids that are joined to numbers": (
+        (
+            "block Drawn()(z: [n, 6], kind: i32[n]) -> [n, 2] where 0 <= kind, kind < 4:\n"
+            "  return concat(z, one_hot(kind, 4), axis=1) |> fc: linear(2)\n"
+        ),
+        ("one_hot(kind, 4)", "kind"),
+        "line 2:  return concat(z, one_hot(kind, 4), axis=1) |> fc: linear(2)",
+    ),
+    "the larger of two": (
+        "block Hinge()(x: [n, d]) -> [n, d] = maximum(0, 1 - x)\n",
+        ("maximum", "max"),
+        "maximum(0, 1 - x)",
+    ),
+    "a score with an axis": (
+        (
+            "block Pooled(wide)(x: [n, s, d]) -> [n, d]:\n"
+            "  score = (tanh(x |> up: linear(wide)) |> v: linear(1))[..., 0]\n"
+            "  return sum(insert_axis(softmax(score), 2, d) * x, 1)\n"
+        ),
+        (
+            "(tanh(x |> up: linear(wide)) |> v: linear(1))[..., 0]",
+            "tanh(x |> up: linear(wide)) |> v: linear(1)",
+        ),
+        "line 2:  score = (tanh(x |> up: linear(wide)) |> v: linear(1))[..., 0]",
+    ),
+    "reductions that lose the axis": (
+        (
+            "block Gate()(x: [n, c, t]) -> [n, 1, t]:\n"
+            "  both = concat(insert_axis(mean(x, 1), 1, 1), insert_axis(max(x, 1), 1, 1), axis=1)\n"
+            "  return both |> conv: conv1d(1, 7, pad=3)\n"
+        ),
+        ("insert_axis(mean(x, 1), 1, 1), insert_axis(max(x, 1), 1, 1)", "mean(x, 1), max(x, 1)"),
+        (
+            "line 2:  both = concat(insert_axis(mean(x, 1), 1, 1), insert_axis(max(x, 1), 1, 1), "
+            "axis=1)"
+        ),
+    ),
+    "a size by another name": (
+        (
+            "block Net()(x: [n, 5]) -> [n, 4] = x |> fc: linear(4)\n"
+            "model net = Net()\n"
+            "train fit(x: [batch, 5]):\n"
+            "  minimize mse(x |> net, zeros([batch, 4]))\n"
+        ),
+        ("zeros([batch, 4])", "zeros([n, 4])"),
+        "line 4:  minimize mse(x |> net, zeros([batch, 4]))",
+    ),
+    "an argument of another name": (
+        (
+            "block Net(hidden)(x: [n, 5]) -> [n, 4] = x |> a: linear(hidden) |> b: linear(4)\n"
+            "model net = Net(hidden=8)\n"
+        ),
+        ("hidden=8", "hidden_size=8"),
+        "Net(hidden=8)",
+    ),
+    "values with their places": (
+        (
+            "block Best()(x: [n, d]) -> [n], i32[n]:\n"
+            "  best = max(x, 1)\n  at = argmax(x, 1)\n  return best, at\n"
+        ),
+        ("best = max(x, 1)\n  at = argmax(x, 1)", "best, at = max(x, 1)"),
+        "best = max(x, 1)",
+    ),
+    "another stride than is declared": (
+        (
+            "block Frames(c)(x: [n, 1, t]) -> [n, c, (t - 50) // 20 + 1] where t >= 50:\n"
+            "  return x |> conv: conv1d(c, 50, stride=20)\n"
+        ),
+        ("stride=20", "stride=50"),
+        "line 2:  return x |> conv: conv1d(c, 50, stride=20)",
+    ),
+    "a shortcut without the pool": (
+        (
+            "block Down(c)(x: [n, k, t]) -> [n, c, t // 2] where t >= 2:\n"
+            "  y = x |> a: conv1d(c, 3, pad=1) |> relu |> max_pool(2)\n"
+            "  return y + (x |> short: conv1d(c, 1) |> max_pool(2))\n"
+        ),
+        ("short: conv1d(c, 1) |> max_pool(2)", "short: conv1d(c, 1)"),
+        "line 3:  return y + (x |> short: conv1d(c, 1) |> max_pool(2))",
+    ),
+    "whole numbers without features": (
+        (
+            "block Time(d)(t: i32[n]) -> [n, d]:\n"
+            "  return insert_axis(f32(t), 1, 1) |> a: linear(d) |> silu |> b: linear(d)\n"
+        ),
+        ("insert_axis(f32(t), 1, 1)", "f32(t)"),
+        "line 2:  return insert_axis(f32(t), 1, 1) |> a: linear(d) |> silu |> b: linear(d)",
+    ),
+    "heads that are joined to the steps": (
+        (
+            "block Joined(heads)(x: [n, heads, s, e]) -> [n, s, heads * e]:\n"
+            "  return x |> rearrange([n, heads, s, e] -> [n, s, heads * e]) |> tanh\n"
+        ),
+        ("-> [n, s, heads * e]) |> tanh", "-> [n, heads * s, e]) |> tanh"),
+        "line 2:  return x |> rearrange([n, heads, s, e] -> [n, s, heads * e]) |> tanh",
+    ),
+    "a matrix product for a product": (
+        "block Gated()(x: [n, d], y: [n, d]) -> [n, d]:\n  return sigmoid(x) * y\n",
+        ("sigmoid(x) * y", "sigmoid(x) @ y"),
+        "line 2:  return sigmoid(x) * y",
+    ),
+    "ids of every row": (
+        (
+            "block Picked()(x: [n, s, d], at: i32[n, k]) -> [n, k, d] where 0 <= at, at < s:\n"
+            "  return gather(x, at, axis=1, batch=1)\n"
+        ),
+        ("axis=1, batch=1", "axis=0"),
+        "line 2:  return gather(x, at, axis=1, batch=1)",
+    ),
+    "a larger scale than meant": (
+        (
+            "block Up(c)(x: [n, c, t], skip: [n, c, 2 * t]) -> [n, 2 * c, 2 * t]:\n"
+            "  y = x |> upsample(2) |> a: conv1d(c, 3, pad=1)\n"
+            "  return concat(y, skip, axis=1)\n"
+        ),
+        ("upsample(2)", "upsample(4)"),
+        "line 2:  y = x |> upsample(2) |> a: conv1d(c, 3, pad=1)",
+    ),
+    "a pool that moves by its window": (
+        (
+            "block Branch(c)(x: [n, k, t]) -> [n, c + k, t]:\n"
+            "  return concat(x |> a: conv1d(c, 1), x |> max_pool(3, stride=1, pad=1), axis=1)\n"
+        ),
+        ("max_pool(3, stride=1, pad=1)", "max_pool(3, pad=1)"),
+        "line 2:  return concat(x |> a: conv1d(c, 1), x |> max_pool(3, stride=1, pad=1), axis=1)",
+    ),
+    "a mean over one axis too many": (
+        "block Pooled()(x: [n, c, t]) -> [n, c]:\n  return mean(tanh(x), 2)\n",
+        ("mean(tanh(x), 2)", "mean(tanh(x), 1, 2)"),
+        "line 2:  return mean(tanh(x), 2)",
+    ),
+    "a weight of truth values": (
+        (
+            "block Pooled()(seen: bool[n, s], x: [n, s, d]) -> [n, d]:\n"
+            "  return sum(f32(insert_axis(seen, 2, d)) * x, 1)\n"
+        ),
+        ("f32(insert_axis(seen, 2, d))", "insert_axis(seen, 2, d)"),
+        "f32(insert_axis(seen, 2, d))",
+    ),
 }
 
 
@@ -274,3 +423,18 @@ def test_a_size_that_is_no_whole_number_is_refused(size: str) -> None:
     text = f"block Padded(k)(x: [n, 5]) -> [n, 7] = pad(x, 1, before={size})\n"
     assert errors(text) != []
     assert [each.code for each in errors(f"{text}model padded = Padded(k=5)\n")] == ["E0203"]
+
+
+def test_what_is_repeated_comes_before_an_edit_that_holds_by_chance() -> None:
+    """`iota(t)` would fit, and compare each position with itself."""
+    text = (
+        "block Later()(x: [n, s, t]) -> [n, s, t]:\n"
+        "  seen = iota(s) >= insert_axis(iota(t), 0, s)\n"
+        "  return where(expand(seen, [s, t] -> [n, s, t]), x, 0)\n"
+    )
+    (error,) = errors(text)
+    assert error.help is not None
+    assert error.help.text.startswith("repeat `iota(s)` along `t`")
+    repeated = "expand(iota(s), [s] -> [s, t])"
+    assert repeated in error.help.text
+    assert errors(text.replace("iota(s) >=", f"{repeated} >=")) == []

@@ -1,5 +1,7 @@
 """Statements that bind names: `x = ...`, and `x[i] = ...`, a part replaced."""
 
+import re
+
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions.subscripts import part_of, value_of_part
@@ -59,6 +61,9 @@ def _as_many(statement: ast.Bind, count: int, *, is_list: bool) -> Help:
     if count == 1 and not is_list and RECURRENT.search(written):
         text = "it gives the outputs of all steps, and the last of them is the state at the end"
         return Help(text, f"{names[0]} = {written}\n{names[1]} = {names[0]}[:, -1]")
+    if count == 1 and len(names) == 2 and (found := re.match(r"(max|min)\(", written)):
+        text = f"`{found[1]}` gives the values; where they stand, `arg{found[1]}` says"
+        return Help(text, f"{names[0]} = {written}\n{names[1]} = arg{written}")
     if count == 1 and not is_list:
         return Help("this is one value: a part of it is `value[:, 0]`", f"{names[0]} = {written}")
     kept = [*names, *(f"_other{at}" for at in range(len(names), count))][:count]
