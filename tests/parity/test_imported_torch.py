@@ -277,6 +277,13 @@ def test_extremes_along_all_axes_and_sorts_of_equal_elements(tmp_path: Path) -> 
     _assert_read(Ordered(), tmp_path, x)
 
 
+def test_activations_are_those_of_the_library(tmp_path: Path) -> None:
+    layers = [torch.nn.LeakyReLU(0.2), torch.nn.Hardswish(), torch.nn.ReLU6(), torch.nn.Hardtanh()]
+    text = _assert_read(torch.nn.Sequential(*layers), tmp_path, 4 * torch.randn(9, 5))
+    assert "leaky_relu(slope=0.2) |> hard_swish |> relu6" in text
+    assert ">= 1.0, 1.0, " in text  # the slope is 0 at both bounds, and 1 at those of Clip
+
+
 class Summed(torch.nn.Module):
     """Rows of nodes added up at others, by indices of 32 bits that repeat."""
 

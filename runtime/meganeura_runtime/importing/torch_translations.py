@@ -1,6 +1,7 @@
 """ONNX for ops of PyTorch that its exporter has no form for, or another than the language has.
 
-It has none for extremes along all axes and for stable sorts. Attention it writes with its scale
+It has none for extremes along all axes and for stable sorts, and bounds whose slope is 0 it writes
+as others. Attention it writes with its scale
 split among queries and keys, masks as numbers, and a guard of each row; here it is as a person
 writes it, with the same results.
 """
@@ -26,6 +27,8 @@ def translations(torch: ModuleType) -> Mapping[Any, Callable[..., Tensor]]:
     return {
         aten.amax.default: partial(_extreme, op.ReduceMax),
         aten.amin.default: partial(_extreme, op.ReduceMin),
+        aten.hardtanh.default: partial(_hardtanh, op),
+        aten.relu6.default: partial(_hardtanh, op, min_val=0, max_val=6),
         aten.sort.stable: partial(_sort, op),
         aten.scaled_dot_product_attention.default: partial(_attention, op),
     }
@@ -36,6 +39,13 @@ def _extreme(
 ) -> Tensor:
     """The largest or smallest elements along axes, or along all where none are named."""
     return reduce(x, *([[*dim]] if dim else []), keepdims=int(keepdim))
+
+
+def _hardtanh(op: Opset, x: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
+    """`x` within two bounds, with a slope of 0 at both, which `Clip` does not tell."""
+    least, largest = (op.CastLike(float(each), x) for each in (min_val, max_val))
+    below = op.Relu(x) if min_val == 0 else op.Where(op.LessOrEqual(x, least), least, x)
+    return op.Where(op.GreaterOrEqual(x, largest), largest, below)
 
 
 def _sort(op: Opset, x: Tensor, dim: int = -1, descending: int = 0, **_stable: object) -> Tensor:

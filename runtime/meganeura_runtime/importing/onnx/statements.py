@@ -135,16 +135,23 @@ class Statements:
         code = self._codes.get(value.id)
         return code if isinstance(code, Applied) else None
 
-    def one_more_than(self, value: Tensor) -> Tensor | None:
-        """The tensor that a value is one more than, if it is written so."""
+    def with_number(self, value: Tensor, operator: str) -> tuple[int, float] | None:
+        """The id of the tensor and the number that an operator makes a value of, if it is so.
+
+        The tensor is on the left, or on either side of a sum or a product.
+        """
         code = self._codes.get(value.id)
-        if not isinstance(code, Code):
+        if not isinstance(code, Code) or len(code.pieces) != len(("tensor", "operator", "number")):
             return None
-        match code.pieces:
-            case (Ref(value=source), " + ", str(number)) | (str(number), " + ", Ref(value=source)):
-                return Tensor(source, value.type) if number in ("1", "1.0") else None
-            case _:
-                return None
+        left, between, right = code.pieces
+        if isinstance(right, Ref) and operator in "+*":
+            left, right = right, left
+        if not isinstance(left, Ref) or not isinstance(right, str) or between != f" {operator} ":
+            return None
+        try:
+            return left.value, float(right)
+        except ValueError:
+            return None
 
     def is_iota(self, value: Tensor) -> bool:
         """True if a vector counts from 0."""

@@ -67,6 +67,42 @@ def test_a_triangle_of_bools_is_said_by_positions(
     assert said in text(made)
 
 
+NUMBERS = {"zero": 0.0, "three": 3.0, "six": 6.0, "slope": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("ops", "said"),
+    [
+        ([("GreaterOrEqual", "x six"), ("Relu", "x"), ("Where", "0 six 1")], "relu6(x)"),
+        ([("GreaterOrEqual", "x three"), ("Relu", "x"), ("Where", "0 six 1")], "where(x >= 3.0"),
+        ([("GreaterOrEqual", "x six"), ("Relu", "x"), ("Where", "0 three 1")], "3.0, relu(x))"),
+        ([("Greater", "x zero"), ("Mul", "slope x"), ("Where", "0 x 1")], "leaky_relu(slope=0.2)"),
+        ([("Less", "x zero"), ("Mul", "slope x"), ("Where", "0 x 1")], "x < 0.0, x, 0.2 * x)"),
+        ([("LeakyRelu", "x")], "leaky_relu(x)"),
+        (
+            [("Add", "x three"), ("GreaterOrEqual", "0 six"), ("Relu", "0"),
+             ("Where", "1 six 2"), ("Div", "3 six"), ("Mul", "x 4")],
+            "hard_swish(x)",
+        ),
+        (
+            [("Add", "x three"), ("GreaterOrEqual", "0 six"), ("Relu", "0"),
+             ("Where", "1 six 2"), ("Div", "3 three")],
+            "relu6(x + 3.0) / 3.0",
+        ),
+    ],
+)  # fmt: skip
+def test_formulas_of_activations(ops: list[tuple[str, str]], said: str, tmp_path: Path) -> None:
+    results = [*map(str, range(len(ops) - 1)), "y"]
+    nodes = [
+        helper.make_node(op, given.split(), [result])
+        for (op, given), result in zip(ops, results, strict=True)
+    ]
+    weights = {name: np.array(number, np.float32) for name, number in NUMBERS.items()}
+    made = imported(model(nodes, [X], [value("y", ["n", 6, 4])], weights), tmp_path)
+    assert made.difference < 1e-6
+    assert said in text(made)
+
+
 def test_sequences_that_are_built_and_joined(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("SequenceConstruct", ["x", "x"], ["two"]),

@@ -27,27 +27,20 @@ def _function(callee: str) -> Entry:
     """A built-in function of the language."""
 
     def entry(node: Node) -> list[Value | None]:
-        return [node.build.elementwise(callee, _floats(node, 0))]
-
-    return entry
-
-
-def _layer(callee: str) -> Entry:
-    """An activation of the library."""
-
-    def entry(node: Node) -> list[Value | None]:
-        return [node.build.block(callee, _floats(node, 0))]
+        return [node.build.elementwise(callee, floats(node, 0))]
 
     return entry
 
 
 def _log(node: Node) -> list[Value | None]:
     """`log(1 + x)` is `log1p(x)`, and what is a logarithm of a layer is computed at once."""
-    build, x = node.build, _floats(node, 0)
-    built, less = build.applied(x), build.one_more_than(x)
+    build, x = node.build, floats(node, 0)
+    built, less = build.applied(x), build.with_number(x, "+")
     if built is not None and built.callee in LOGARITHMS:
         return [build.add(replace(built, callee=LOGARITHMS[built.callee]), x.dtype, x.shape)]
-    return [build.elementwise("log", x) if less is None else build.elementwise("log1p", less)]
+    if less is not None and less[1] == 1:
+        return [build.elementwise("log1p", Tensor(less[0], x.type))]
+    return [build.elementwise("log", x)]
 
 
 LOGARITHMS: Mapping[str, str] = {"sigmoid": "log_sigmoid", "softmax": "log_softmax"}
@@ -63,7 +56,8 @@ def _subtract(node: Node) -> list[Value | None]:
     return [_arithmetic(node, "-", a, b)]
 
 
-def _floats(node: Node, index: int) -> Tensor:
+def floats(node: Node, index: int) -> Tensor:
+    """An operand, which must be of floats."""
     x = node.tensor(index)
     if not x.dtype.is_float:
         raise UnsupportedNodeError(f"it is applied to {x.dtype.value}")
@@ -74,19 +68,13 @@ def _of(make: Callable[[Builder, Tensor], Tensor]) -> Entry:
     """A formula of one operand."""
 
     def entry(node: Node) -> list[Value | None]:
-        return [make(node.build, _floats(node, 0))]
+        return [make(node.build, floats(node, 0))]
 
     return entry
 
 
-def _multiply(node: Node) -> list[Value | None]:
-    """`x * sigmoid(x)` is `silu(x)`."""
-    pair = [node.value(0), node.value(1)]
-    for x, gate in (pair, pair[::-1]):
-        if isinstance(x, Tensor) and isinstance(gate, Tensor):
-            built = node.build.applied(gate)
-            if built is not None and built.callee == "sigmoid" and built.source == x.id:
-                return [node.build.block("silu", x)]
+def multiply(node: Node) -> list[Value | None]:
+    """The product of two operands."""
     return [_arithmetic(node, "*", node.operand(0), node.operand(1))]
 
 
@@ -115,7 +103,8 @@ def _several(combine: Callable[[Builder, Tensor, Tensor], Tensor]) -> Entry:
     return entry
 
 
-def _divide(node: Node) -> list[Value | None]:
+def divide(node: Node) -> list[Value | None]:
+    """The quotient of two operands; of whole numbers it is cut off."""
     a, b = node.operand(0), node.operand(1)
     dtype = next((each.dtype for each in (a, b) if isinstance(each, Tensor)), DType.F32)
     if dtype.is_float:
@@ -237,7 +226,8 @@ def _whole_power(node: Node, x: Tensor, k: object) -> Tensor:
     return total
 
 
-def _where(node: Node) -> list[Value | None]:
+def where(node: Node) -> list[Value | None]:
+    """One of two operands for each element."""
     condition, build = node.tensor(0), node.build
     sides = [node.value(index) for index in (1, 2)]
     if any(each.dtype is DType.BOOL for each in sides):
@@ -295,13 +285,6 @@ def _cast_like(node: Node) -> list[Value | None]:
     return [node.build.cast(node.tensor(0), node.value(1).dtype)]
 
 
-def _relu(node: Node) -> list[Value | None]:
-    x = node.tensor(0)
-    if x.dtype.is_float:
-        return [node.build.block("relu", x)]
-    return [node.build.pair("maximum", x, 0)]
-
-
 def _negative(node: Node) -> list[Value | None]:
     return [node.build.negative(node.tensor(0))]
 
@@ -353,41 +336,9 @@ def _matters(limit: "Tensor | float", largest: float) -> bool:
     return isinstance(limit, Tensor) or abs(limit) < abs(largest)
 
 
-def _leaky(node: Node) -> list[Value | None]:
-    build, x = node.build, _floats(node, 0)
-    slope = build.binary("*", x, _attribute(node, "alpha", 0.01))
-    return [build.where(build.binary("<", x, 0.0), slope, x)]
-
-
-def _prelu(node: Node) -> list[Value | None]:
-    build, x = node.build, node.tensor(0)
-    slope = build.binary("*", x, node.operand(1))
-    return [build.where(build.binary("<", x, 0), slope, x)]
-
-
-def _attribute(node: Node, name: str, default: float) -> float:
+def attribute(node: Node, name: str, default: float) -> float:
     """Returns an attribute, rounded to 32 bits."""
     return float(np.float32(node.attribute(name, default)))
-
-
-def _gelu(node: Node) -> list[Value | None]:
-    kind = node.attribute("approximate", "none")
-    return [node.build.block("gelu" if kind == "none" else "gelu_tanh", _floats(node, 0))]
-
-
-def _hard_sigmoid(node: Node) -> list[Value | None]:
-    alpha, beta = _attribute(node, "alpha", 0.2), _attribute(node, "beta", 0.5)
-    return [_hard(node.build, _floats(node, 0), alpha, beta)]
-
-
-def _hard(build: Builder, x: Tensor, alpha: float, beta: float) -> Tensor:
-    line = build.binary("+", build.binary("*", x, alpha), beta)
-    above = build.where(build.binary("<=", line, 0.0), 0.0, line)
-    return build.where(build.binary(">=", line, 1.0), 1.0, above)
-
-
-def _hard_swish(build: Builder, x: Tensor) -> Tensor:
-    return build.binary("*", x, _hard(build, x, 1 / 6, 0.5))
 
 
 def _reciprocal(build: Builder, x: Tensor) -> Tensor:
@@ -441,7 +392,7 @@ def _is_nan(build: Builder, x: Tensor) -> Tensor:
 
 
 def _is_infinite(node: Node) -> list[Value | None]:
-    build, x = node.build, _floats(node, 0)
+    build, x = node.build, floats(node, 0)
     largest = float(np.finfo(np.float16 if x.dtype is DType.F16 else np.float32).max)
     above, below = build.binary(">", x, largest), build.binary("<", x, -largest)
     positive, negative = node.attribute("detect_positive", 1), node.attribute("detect_negative", 1)
@@ -475,34 +426,20 @@ def _sign(node: Node) -> list[Value | None]:
     return [node.build.elementwise("sign", node.tensor(0))]
 
 
-def _swish(node: Node) -> list[Value | None]:
-    build, x = node.build, _floats(node, 0)
-    alpha = _attribute(node, "alpha", 1.0)
-    if alpha == 1:
-        return [build.block("silu", x)]
-    gate = build.block("sigmoid", build.binary("*", x, alpha))
-    return [build.binary("*", x, gate)]
-
-
 FUNCTIONS = ("Exp", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")
 """Ops that are functions of the same name."""
 OPS: Mapping[str, Entry] = {
     **{name: _function(name.lower()) for name in FUNCTIONS},
-    **{name: _layer(name.lower()) for name in ("Sigmoid", "Softplus")},
-    "Relu": _relu, "Gelu": _gelu, "Neg": _negative, "Abs": _absolute, "Sign": _sign,
-    "Swish": _swish,
-    "Log": _log, "Add": _binary("+"), "Sub": _subtract, "Mul": _multiply, "Div": _divide,
-    "Mod": _mod,
+    "Neg": _negative, "Abs": _absolute, "Sign": _sign,
+    "Log": _log, "Add": _binary("+"), "Sub": _subtract, "Mod": _mod,
     "Pow": _power, "Sum": _several(lambda build, a, b: build.binary("+", a, b)), "Mean": _mean,
     "Max": _extreme("maximum"), "Min": _extreme("minimum"), "Clip": _clip,
     "Equal": _compare("=="), "Less": _compare("<"), "LessOrEqual": _compare("<="),
     "Greater": _compare(">"), "GreaterOrEqual": _compare(">="),
     "And": _logic("and"), "Or": _logic("or"), "Xor": _exclusive_or, "Not": _not,
-    "Where": _where, "Cast": _cast, "CastLike": _cast_like, "Identity": _identity,
-    "Dropout": _dropout, "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _of(_hard_swish), "Reciprocal": _of(_reciprocal), "Ceil": _of(_ceil),
-    "Sinh": _of(_sinh), "Cosh": _of(_cosh), "Tan": _of(_tan), "Asinh": _of(_asinh),
-    "Acosh": _of(_acosh), "Atanh": _of(_atanh), "Softsign": _of(_softsign), "IsNaN": _of(_is_nan),
-    "IsInf": _is_infinite,
+    "Cast": _cast, "CastLike": _cast_like, "Identity": _identity, "Dropout": _dropout,
+    "Reciprocal": _of(_reciprocal), "Ceil": _of(_ceil), "Sinh": _of(_sinh), "Cosh": _of(_cosh),
+    "Tan": _of(_tan), "Asinh": _of(_asinh), "Acosh": _of(_acosh), "Atanh": _of(_atanh),
+    "Softsign": _of(_softsign), "IsNaN": _of(_is_nan), "IsInf": _is_infinite,
 }  # fmt: skip
 """The translation of each op."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.ops import (
+    activations,
     attention,
     elementwise,
     movement,
@@ -22,6 +23,7 @@ from meganeura_runtime.importing.onnx.ops import (
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
 TABLE: Mapping[str, Entry] = {
+    **activations.OPS,
     **attention.OPS,
     **elementwise.OPS,
     **movement.OPS,
