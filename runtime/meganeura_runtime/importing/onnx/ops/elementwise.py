@@ -9,7 +9,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder
 from meganeura_runtime.importing.onnx.code import Limits, Tensor
-from meganeura_runtime.importing.onnx.folding import CASTS, converted
+from meganeura_runtime.importing.onnx.constant_arithmetic import CASTS, converted
 from meganeura_runtime.importing.onnx.import_problems import UnsupportedNodeError
 from meganeura_runtime.importing.onnx.node import ARRAYS, Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.onnx_file import type_name
