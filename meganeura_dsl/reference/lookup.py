@@ -71,13 +71,13 @@ def look_up(word: str) -> Answer:
 def _mentions(words: Sequence[str]) -> tuple[Mention, ...]:
     """Returns the sections that have all the words; those first that have them in their headings.
 
-    The guides come before the pages of the language.
+    The guides come before the pages of the language. A word is the same with hyphens and without.
     """
-    lower = [each.lower() for each in words if each]
+    lower = [plain for each in words if (plain := _unhyphened(each))]
     occur = [re.compile(rf"(?<!\w){re.escape(each)}(?!\w)") for each in lower]
 
     def has_all(text: str) -> bool:
-        """Returns True for a text in lower case that has all words; most lack one altogether."""
+        """Returns True for a text as it is compared that has all words; most lack one at all."""
         return (
             bool(lower)
             and all(each in text for each in lower)
@@ -85,18 +85,28 @@ def _mentions(words: Sequence[str]) -> tuple[Mention, ...]:
         )
 
     found = [mention for mention, text in _sections() if has_all(text)]
-    found.sort(key=lambda each: not has_all(each.section.name.lower()))
+    found.sort(key=lambda each: not has_all(_compared(each.section.name)))
     return tuple(found)
 
 
 @cache
 def _sections() -> tuple[tuple[Mention, str], ...]:
-    """Returns all sections of written pages, each with its text in lower case."""
+    """Returns all sections of written pages, each with its text as words are compared."""
     return tuple(
-        (Mention(page.name, section), section.text.lower())
+        (Mention(page.name, section), _compared(section.text))
         for page in (*guides(), *language_pages())
         for section in page.sections()
     )
+
+
+def _unhyphened(text: str) -> str:
+    """Returns a text in lower case without hyphens: `fine-tune` as `finetune`."""
+    return text.lower().replace("-", "")
+
+
+def _compared(text: str) -> str:
+    """Returns a text in lower case, with its hyphens and without: words have parts, too."""
+    return f"{text.lower()}\n{_unhyphened(text)}"
 
 
 def _of_other_systems(wanted: str) -> list[Entry]:

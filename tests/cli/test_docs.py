@@ -189,6 +189,8 @@ def test_a_page_that_is_also_a_function_shows_the_function_first(meganeura: Comm
         ("learning rate", "`training`"),
         ("augmentation", "`data`"),
         ("fine-tune", "other classes"),
+        ("finetune", "other classes"),
+        ("Fine-tuning", "other classes"),
         ("freeze", "= frozen"),
         ("mixed precision", "`xla`"),
     ],
